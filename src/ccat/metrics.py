@@ -1,0 +1,187 @@
+"""Metrics of a classifier that may reject: how often what it accepts is wrong, clean and under attack.
+
+An example is accepted if its score reaches the threshold τ. Positives, for TPR, FPR and AUC, are the correctly classified clean
+examples; negatives are the successful adversarial examples of those. Every metric takes one τ or an array of them, which gives a curve;
+τ = −∞ means that nothing is rejected. Where nothing is accepted an error is 0: read it beside `coverage`. A rate over no examples is NaN.
+
+Shapes: wrong, score (N,).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.metrics import roc_auc_score
+
+Floats = NDArray[np.float64]
+Tau = TypeVar("Tau", float, Floats)
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a classifier made of N examples: whether its answer is wrong, and how much it trusts it (higher = accept)."""
+
+    wrong: NDArray[np.bool_]
+    score: Floats
+
+    def __post_init__(self) -> None:
+        wrong, score = np.asarray(self.wrong), np.asarray(self.score, dtype=np.float64)
+        if wrong.dtype != np.bool_:
+            raise ValueError(f"Outcome: wrong must hold booleans, not {wrong.dtype}")
+        if wrong.ndim != 1 or wrong.shape != score.shape or len(wrong) == 0:
+            raise ValueError(f"Outcome: wrong and score must be two lists of one length, not {wrong.shape} and {score.shape}")
+        if not np.isfinite(score).all():
+            first = int(np.flatnonzero(~np.isfinite(score))[0])
+            raise ValueError(f"Outcome: scores must be finite, but example {first} has {score[first]}")
+        object.__setattr__(self, "wrong", wrong)
+        object.__setattr__(self, "score", score)
+
+    def __len__(self) -> int:
+        return len(self.wrong)
+
+
+def outcome(probabilities: ArrayLike, labels: ArrayLike) -> Outcome:
+    """The outcome of predicted probabilities (N, K): the score is the confidence, max_k f_k."""
+    f, y = np.asarray(probabilities), np.asarray(labels)
+    if f.ndim != 2 or y.shape != f.shape[:1]:
+        raise ValueError(f"probabilities must be (N, K) and labels (N,), not {f.shape} and {y.shape}")
+    if not ((f >= 0).all() and np.abs(f.sum(1) - 1).max() < 1e-3):
+        raise ValueError("probabilities must be at least 0 and sum to 1 in each row; apply softmax to logits first")
+    if not ((y >= 0) & (y < f.shape[1])).all():
+        raise ValueError(f"labels must be 0 to {f.shape[1] - 1}, but range from {y.min()} to {y.max()}")
+    return Outcome(f.argmax(1) != y, f.max(1))
+
+
+def worst(clean: Outcome, attempts: Sequence[Outcome]) -> Outcome:
+    """Per example the highest-scored among the wrong attempts; the clean example where none is wrong."""
+    wrong, score = np.zeros(len(clean), dtype=np.bool_), np.full(len(clean), -np.inf)
+    for attempt in attempts:
+        _require_same_examples(clean, attempt)
+        better = attempt.wrong & (attempt.score > score)
+        wrong, score = wrong | better, np.where(better, attempt.score, score)
+    return Outcome(np.where(wrong, True, clean.wrong), np.where(wrong, score, clean.score))
+
+
+def threshold(held_out: Outcome, tpr: float) -> float:
+    """The largest τ that accepts at least a share `tpr` of the correctly classified among held-out clean examples."""
+    if not 0 < tpr < 1:
+        raise ValueError(f"the TPR must lie strictly between 0 and 1, not {tpr!r}; write 0.99 for 99 %")
+    positives = np.sort(held_out.score[~held_out.wrong])
+    share = Fraction(tpr).limit_denominator(10**9)  # 0.07 means 7/100, not the float beside it, so that the count is not off by one
+    if len(positives) * (1 - share) < 1:
+        raise ValueError(
+            f"a TPR of {tpr:g} needs at least {math.ceil(1 / (1 - share))} correctly classified held-out examples; "
+            f"there are {len(positives)}"
+        )
+    return float(positives[len(positives) - math.ceil(len(positives) * share)])
+
+
+def coverage(examples: Outcome, tau: Tau) -> Tau:
+    """Accepted of all."""
+    return _share(examples.score, len(examples), tau)
+
+
+def error(examples: Outcome, tau: Tau) -> Tau:
+    """Err(τ): wrong of accepted."""
+    return _share(examples.score[examples.wrong], examples.score, tau)
+
+
+def robust_error(clean: Outcome, adversarial: Outcome, tau: Tau) -> Tau:
+    """RErr(τ), equation "appr-rte" of the supplement: wrong and accepted, clean or attacked, of accepted, clean or attacked."""
+    _require_same_examples(clean, adversarial)
+    wrong = np.maximum(np.where(clean.wrong, clean.score, -np.inf), np.where(adversarial.wrong, adversarial.score, -np.inf))
+    accepted = np.maximum(clean.score, adversarial.score)
+    return _share(wrong[clean.wrong | adversarial.wrong], accepted, tau)
+
+
+def tpr(clean: Outcome, tau: Tau) -> Tau:
+    """Accepted of the correctly classified clean examples."""
+    return _share(clean.score[~clean.wrong], int((~clean.wrong).sum()), tau)
+
+
+def fpr(clean: Outcome, adversarial: Outcome, tau: Tau) -> Tau:
+    """Accepted of the successful adversarial examples of correctly classified images: the definition in the paper's text."""
+    negatives = _negatives(clean, adversarial)
+    return _share(negatives, len(negatives), tau)
+
+
+def fpr_of_correct(clean: Outcome, adversarial: Outcome, tau: Tau) -> Tau:
+    """As `fpr`, but over all correctly classified images, attacked with success or not."""
+    return _share(_negatives(clean, adversarial), int((~clean.wrong).sum()), tau)
+
+
+def fpr_of_all(clean: Outcome, adversarial: Outcome, tau: Tau) -> Tau:
+    """As `fpr`, but over all attacked images: what the paper's tables show."""
+    return _share(_negatives(clean, adversarial), len(clean), tau)
+
+
+def tnr(clean: Outcome, adversarial: Outcome, tau: Tau) -> Tau:
+    """Rejected of the successful adversarial examples of correctly classified images: 1 − `fpr`."""
+    return 1 - fpr(clean, adversarial, tau)
+
+
+def auc(clean: Outcome, adversarial: Outcome) -> float:
+    """Area under the ROC curve of positives against negatives; NaN where one of them is missing."""
+    positives, negatives = clean.score[~clean.wrong], _negatives(clean, adversarial)
+    if len(positives) == 0 or len(negatives) == 0:
+        return math.nan
+    truth = np.repeat([True, False], [len(positives), len(negatives)])
+    return float(roc_auc_score(truth, np.concatenate([positives, negatives])))
+
+
+class Curves(NamedTuple):
+    """Everything that depends on τ, at each τ in ascending order. (fpr, tpr) is the ROC curve."""
+
+    tau: Floats
+    coverage: Floats
+    error: Floats
+    robust_error: Floats
+    tpr: Floats
+    fpr: Floats
+
+
+def curves(clean: Outcome, adversarial: Outcome) -> Curves:
+    """The curves at every τ at which something changes, from "all accepted" to "nothing accepted"."""
+    scores = np.unique(np.concatenate([clean.score, adversarial.score]))
+    tau = np.append(scores, np.inf)
+    return Curves(
+        tau,
+        coverage(clean, tau),
+        error(clean, tau),
+        robust_error(clean, adversarial, tau),
+        tpr(clean, tau),
+        fpr(clean, adversarial, tau),
+    )
+
+
+def _share(part: Floats, whole: Floats | int, tau: Tau) -> Tau:
+    """The scores of `part` that reach τ, over those of `whole` that do (0 where none does) or over a fixed count (NaN if that is 0)."""
+    accepted = _accepted(part, tau)
+    if isinstance(whole, int):
+        share = accepted / whole if whole else np.full(np.shape(tau), math.nan)
+    else:
+        share = accepted / np.maximum(_accepted(whole, tau), 1)
+    return share if isinstance(tau, np.ndarray) else float(share)
+
+
+def _accepted(scores: Floats, tau: float | Floats) -> Floats:
+    """How many of the scores reach τ, for each τ."""
+    if np.isnan(tau).any():
+        raise ValueError("the threshold tau must be a number, not NaN")
+    return np.asarray(len(scores) - np.searchsorted(np.sort(scores), tau, side="left"), dtype=np.float64)
+
+
+def _negatives(clean: Outcome, adversarial: Outcome) -> Floats:
+    _require_same_examples(clean, adversarial)
+    return adversarial.score[adversarial.wrong & ~clean.wrong]
+
+
+def _require_same_examples(clean: Outcome, adversarial: Outcome) -> None:
+    if len(clean) != len(adversarial):
+        raise ValueError(
+            f"{len(adversarial)} attacked examples do not match {len(clean)} clean ones: pass the same examples in the same order"
+        )

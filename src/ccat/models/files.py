@@ -1,0 +1,63 @@
+"""Weights on disk: safetensors with architecture and arguments inside, so that a file can be loaded without knowing either."""
+
+import json
+import os
+import tempfile
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import nn
+
+from ccat.models.table import MODELS
+
+SCHEMA = "1"
+
+
+class ModelFileError(Exception):
+    """A weights file that is missing, damaged, or not one of ours. The message says which and what to do."""
+
+
+def save_model(model: nn.Module, path: str | os.PathLike[str]) -> None:
+    """Writes weights, architecture and arguments; the file is whole or not there."""
+    name = next((name for name, kind in MODELS.items() if type(model) is kind), None)
+    if name is None:
+        raise ValueError(f"save_model knows {', '.join(MODELS)}, not {type(model).__name__}; use safetensors for modules of your own")
+    about = {"schema": SCHEMA, "architecture": name, "arguments": json.dumps(model.arguments)}
+    tensors = {key: value.detach().contiguous() for key, value in model.state_dict().items()}
+    path = Path(path)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name + ".")
+    os.close(handle)
+    try:
+        save_file(tensors, temporary, about)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def load_model(path: str | os.PathLike[str]) -> nn.Module:
+    """The model as it was saved, on the CPU and in evaluation mode."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            about = file.metadata() or {}
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (a file is no dict)
+    except FileNotFoundError:
+        raise ModelFileError(f"there is no weights file {path}") from None
+    except (SafetensorError, OSError) as broken:
+        raise ModelFileError(f"{path} is damaged or not a safetensors file ({broken}); save or copy it again") from broken
+    if about.get("schema") != SCHEMA:
+        raise ModelFileError(f"{path} was not written by this version of ccat: its schema is {about.get('schema')!r}, not {SCHEMA!r}")
+    name = about.get("architecture", "")
+    if name not in MODELS:
+        raise ModelFileError(f"{path} holds the architecture {name!r}; known are {', '.join(MODELS)}")
+    try:
+        model = MODELS[name](**json.loads(about["arguments"]))
+        model.load_state_dict(tensors)
+    except (KeyError, TypeError, ValueError, RuntimeError) as wrong:
+        raise ModelFileError(f"the weights in {path} do not fit the {name} it says it holds ({_first_lines(wrong)})") from wrong
+    return model.eval()
+
+
+def _first_lines(error: Exception) -> str:
+    return " ".join(line.strip() for line in str(error).splitlines()[:3])

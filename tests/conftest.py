@@ -1,0 +1,27 @@
+import pytest
+import torch
+
+from ccat import DataUnavailableError, Images, load_mnist
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread() -> None:
+    """The threads of several test processes would fight each other."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def mnist_train() -> Images:
+    return _mnist("train")
+
+
+@pytest.fixture(scope="session")
+def mnist_test() -> Images:
+    return _mnist("test")
+
+
+def _mnist(split: str) -> Images:
+    try:
+        return load_mnist("train" if split == "train" else "test")
+    except DataUnavailableError as unavailable:
+        pytest.skip(str(unavailable))

@@ -1,0 +1,251 @@
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+from torch import Tensor
+from truth import seeded
+
+from ccat import L0, L1, L2, Frame, Linf, Threat
+
+# one line per threat
+THREATS: dict[str, Threat] = {
+    "Linf": Linf(0.3),
+    "L2": L2(1.5),
+    "L1": L1(4.0),
+    "L0": L0(5),
+    "L0 entries": L0(5, per="entry"),
+    "Frame": Frame(2),
+    "L2 plain": L2(1.5, boxed=False),
+    "L1 plain": L1(4.0, boxed=False),
+    "L0 plain": L0(5, boxed=False),
+}
+NEAREST = ["Linf", "L2", "L1", "L0", "L0 entries", "Frame"]
+threats = pytest.mark.parametrize("name", THREATS)
+
+
+def images(seed: int, kind: str = "mixed", count: int = 4) -> Tensor:
+    """Grey values, zeros and ones: what real images are made of."""
+    generator = seeded(seed)
+    x = torch.rand(count, 3, 8, 8, generator=generator, dtype=torch.float64)
+    corner = (torch.rand(x.shape, generator=generator) < 0.5).double()
+    choice = torch.rand(x.shape, generator=generator) < {"grey": 0.0, "mixed": 0.6, "corners": 1.0}[kind]
+    return torch.where(choice, corner, x)
+
+
+def noise(seed: int, scale: float, count: int = 4) -> Tensor:
+    return scale * torch.randn(count, 3, 8, 8, generator=seeded(seed + 1), dtype=torch.float64)
+
+
+@threats
+@given(seed=st.integers(0, 10**6), scale=st.sampled_from([1e-9, 0.01, 0.3, 3.0, 1e4]), kind=st.sampled_from(["grey", "mixed", "corners"]))
+@settings(deadline=None, max_examples=40)
+def test_a_projection_is_allowed_and_stays_put(name: str, seed: int, scale: float, kind: str) -> None:
+    threat, x = THREATS[name], images(seed, kind)
+    delta = threat.project(x, noise(seed, scale))
+    assert (threat.size(delta) <= threat.epsilon * (1 + 1e-12)).all()
+    assert (x + delta >= 0).all()
+    assert (x + delta <= 1).all()
+    torch.testing.assert_close(threat.project(x, delta), delta, rtol=1e-9, atol=1e-12)
+
+
+@threats
+def test_what_is_allowed_is_left_alone_in_float32_too(name: str) -> None:
+    threat, x = THREATS[name], images(3).float()
+    delta = threat.project(x, noise(3, 0.5).float())
+    assert (threat.size(delta) <= threat.epsilon * (1 + 1e-6)).all()
+    assert ((x + delta).clamp(0, 1) == x + delta).all()
+    torch.testing.assert_close(threat.project(x, delta), delta, rtol=1e-6, atol=1e-7)
+    assert threat.project(x, torch.zeros_like(x)).abs().max() == 0
+
+
+@pytest.mark.parametrize("name", NEAREST)
+@given(seed=st.integers(0, 10**6), scale=st.sampled_from([0.1, 0.5, 3.0]))
+@settings(deadline=None, max_examples=25)
+def test_nothing_allowed_is_nearer_than_the_projection(name: str, seed: int, scale: float) -> None:
+    threat, x, delta = THREATS[name], images(seed), noise(seed, scale)
+    projected = threat.project(x, delta)
+    distance = (delta - projected).flatten(1).norm(dim=1)
+    for attempt in range(10):
+        other = threat.project(x, noise(seed + attempt + 2, scale))
+        for share in (0.01, 0.5, 1.0):  # between two allowed points everything is allowed, except in L0
+            point = other if isinstance(threat, L0) else (1 - share) * projected + share * other
+            assert ((delta - point).flatten(1).norm(dim=1) >= distance - 1e-9).all()
+
+
+def _root(function: Callable[[float], float], high: float) -> float:
+    return high if function(high) <= 0 else float(brentq(function, 0.0, high, xtol=1e-14, rtol=1e-14))
+
+
+@pytest.mark.parametrize("kind", ["grey", "corners"])
+def test_l1_and_l2_agree_with_a_root_finder(kind: str) -> None:
+    x, delta = images(5, kind), noise(5, 0.7)
+    wall = torch.where(delta > 0, 1 - x, x)
+    for row in range(len(x)):
+        length, cap = delta[row].abs(), wall[row]
+        theta = brentq(lambda t: torch.minimum((length - t).clamp(min=0), cap).sum().item() - 4.0, 0.0, length.max().item(), xtol=1e-14)
+        expected = torch.minimum((length - theta).clamp(min=0), cap) * delta[row].sign()
+        torch.testing.assert_close(L1(4.0).project(x, delta)[row], expected, rtol=0, atol=1e-10)
+        scale = _root(lambda s: torch.minimum(s * length, cap).norm().item() - 1.5, 1.0)
+        torch.testing.assert_close(L2(1.5).project(x, delta)[row], torch.minimum(scale * length, cap) * delta[row].sign(), rtol=0, atol=1e-10)
+
+
+def duchi(delta: Tensor, radius: float) -> Tensor:
+    """Duchi et al. 2008, figure 1, for one vector."""
+    if delta.abs().sum() <= radius:
+        return delta
+    ordered = delta.abs().sort(descending=True).values
+    excess = ordered.cumsum(0) - radius
+    steps = torch.arange(1, len(delta) + 1)
+    rho = int((ordered - excess / steps > 0).nonzero().max())
+    return (delta.abs() - excess[rho] / (rho + 1)).clamp(min=0) * delta.sign()
+
+
+def test_plain_projections_are_the_papers_ball_then_box() -> None:
+    x, delta = images(6), noise(6, 0.7)
+    rows = delta.flatten(1)
+    expected = torch.stack([duchi(row, 4.0) for row in rows])
+    torch.testing.assert_close(L1(4.0, boxed=False).project(x, delta), _clip(x, expected), rtol=0, atol=1e-10)
+    torch.testing.assert_close(L2(1.5, boxed=False).project(x, delta), _clip(x, 1.5 * rows / rows.norm(dim=1, keepdim=True)))
+    largest = rows.abs() >= rows.abs().topk(5).values[:, -1:]
+    torch.testing.assert_close(L0(5, per="entry", boxed=False).project(x, delta), _clip(x, rows * largest))
+
+
+def _clip(x: Tensor, rows: Tensor) -> Tensor:
+    return (x + rows.view_as(x)).clamp(0, 1) - x
+
+
+def test_boxes_far_away_make_no_difference() -> None:
+    x = torch.full((4, 3, 8, 8), 0.5, dtype=torch.float64)
+    delta = noise(8, 0.1)
+    for boxed, plain in ((L2(0.5), L2(0.5, boxed=False)), (L1(2.0), L1(2.0, boxed=False)), (L0(3), L0(3, boxed=False))):
+        torch.testing.assert_close(boxed.project(x, delta), plain.project(x, delta))  # type: ignore[attr-defined]
+
+
+def test_l0_keeps_large_magnitudes_not_large_values() -> None:
+    x = torch.full((1, 1, 2, 2), 0.5)
+    delta = torch.tensor([[[[-0.4, 0.1], [0.2, -0.3]]]])
+    torch.testing.assert_close(L0(2).project(x, delta), torch.tensor([[[[-0.4, 0.0], [0.0, -0.3]]]]))
+
+
+def test_l0_counts_pixels_or_entries() -> None:
+    delta = torch.zeros(1, 3, 4, 4)
+    delta[0, :, 1, 1] = torch.tensor([0.1, -0.1, 0.0])
+    delta[0, 2, 3, 3] = 0.2
+    assert L0(1).size(delta).tolist() == [2]
+    assert L0(1, per="entry").size(delta).tolist() == [3]
+    x = torch.full_like(delta, 0.5)
+    assert L0(1).project(x, delta).nonzero().tolist() == [[0, 2, 3, 3]]
+    delta[0, :2, 1, 1] *= 2
+    assert L0(1).project(x, delta).nonzero().tolist() == [[0, 0, 1, 1], [0, 1, 1, 1]]
+    assert L0(100).project(x, delta).equal(delta)
+
+
+def test_the_size_of_a_frame_is_the_border_it_needs() -> None:
+    delta = torch.zeros(4, 1, 8, 8)
+    delta[1, 0, 0, 5] = 0.1
+    delta[2, 0, 3, 1] = -0.1
+    delta[3, 0, 4, 4] = 0.1
+    assert Frame(2).size(delta).tolist() == [0, 1, 2, 4]
+    assert Frame(2).project(torch.full_like(delta, 0.5), delta).flatten(1).any(1).tolist() == [False, True, True, False]
+
+
+def test_a_frame_may_darken_and_brighten_to_any_value() -> None:
+    x = images(2)
+    delta = Frame(2).project(x, 1 - 2 * x)
+    inside = delta[:, :, 2:-2, 2:-2]
+    assert inside.abs().max() == 0
+    torch.testing.assert_close((x + delta)[:, :, :2], 1 - x[:, :, :2])
+
+
+@threats
+@pytest.mark.parametrize("kind", ["grey", "mixed", "corners"])
+def test_a_step_has_unit_length_over_what_can_move(name: str, kind: str) -> None:
+    threat, x, gradient = THREATS[name], images(4, kind), noise(4, 2.0)
+    step = threat.ascent(gradient, x)
+    assert (step * gradient >= 0).all()
+    out = ((x == 0) & (gradient < 0)) | ((x == 1) & (gradient > 0))
+    free = torch.where(out, 0, step) if getattr(threat, "boxed", False) else step
+    norm = {"Linf": math.inf, "Frame": math.inf, "L2": 2, "L1": 1, "L0": 1}[name.split()[0]]
+    torch.testing.assert_close(free.flatten(1).norm(norm, dim=1), torch.ones(len(x), dtype=torch.float64))
+
+
+def test_an_l1_step_takes_the_steepest_of_the_entries_that_can_move() -> None:
+    gradient = torch.tensor([9.0, -8.0, 7.0, -6.0, 1.0, 0.5]).view(1, 1, 2, 3)
+    image = torch.tensor([1.0, 0.5, 1.0, 0.5, 0.5, 0.5]).view(1, 1, 2, 3)
+    step = L1(1.0, density=0.3).ascent(gradient, image).flatten()  # two of six
+    torch.testing.assert_close(step[[1, 3]], torch.tensor([-8 / 14, -6 / 14]))
+    assert step[[4, 5]].abs().max() == 0
+    assert (step[[0, 2]] > 0).all()  # held at their wall
+    plain = L1(1.0, density=0.3, boxed=False).ascent(gradient, image).flatten()
+    torch.testing.assert_close(plain, torch.tensor([9 / 17, -8 / 17, 0, 0, 0, 0]))
+
+
+@threats
+def test_rows_of_any_scale_move_alike_and_alone(name: str) -> None:
+    """A past defect of others: a step scaled by the batch's maximum."""
+    threat, x, gradient = THREATS[name], images(9), noise(9, 1.0)
+    scales = torch.tensor([1e-30, 1e-6, 1.0, 1e30], dtype=torch.float64)[:, None, None, None]
+    torch.testing.assert_close(threat.ascent(gradient * scales, x), threat.ascent(gradient, x), rtol=1e-6, atol=1e-9)
+    small = threat.ascent((gradient * scales.clamp(max=1)).float(), x.float())
+    torch.testing.assert_close(small, threat.ascent(gradient, x).float(), rtol=1e-4, atol=1e-6)
+    for row in range(len(x)):
+        part = slice(row, row + 1)
+        big = gradient * scales
+        torch.testing.assert_close(threat.project(x, big)[part], threat.project(x[part], big[part]))
+
+
+@threats
+def test_a_zero_gradient_and_a_cornered_image_give_finite_steps(name: str) -> None:
+    threat, x = THREATS[name], torch.zeros(2, 3, 8, 8)
+    assert threat.ascent(torch.zeros_like(x), x).abs().max() == 0
+    step = threat.ascent(-torch.rand(x.shape, generator=seeded()) - 0.1, x)
+    assert step.isfinite().all()
+    assert threat.project(x, 1000 * step).abs().max() == 0
+
+
+@threats
+def test_samples_come_from_the_generator_and_fill_the_threat(name: str) -> None:
+    threat, x = THREATS[name], images(1, "grey", count=2000)
+    sample = threat.sample(x, seeded(5))
+    assert sample.equal(threat.sample(x, seeded(5)))
+    assert not sample.equal(threat.sample(x, seeded(6)))
+    size = threat.size(sample) / threat.epsilon
+    if name == "Frame":
+        assert (size == 1).all()
+        values = (x + sample)[:, :, 0]
+        assert abs(values.mean() - 0.5) < 0.01
+        assert abs(values.std() - math.sqrt(1 / 12)) < 0.01
+    elif name.startswith("L0"):
+        assert abs(size.mean() - 2 / 3) < 0.02
+        assert (x + sample).amin() >= 0
+    else:  # uniform over sizes
+        assert size.max() <= 1 + 1e-9
+        for share in (0.25, 0.5, 0.75):
+            assert abs((size < share).double().mean() - share) < 0.04
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Linf(0.0), "epsilon must be a positive"),
+        (lambda: Linf(-0.1), "epsilon must be a positive"),
+        (lambda: Linf(8), "8/255"),
+        (lambda: L2(math.nan), "epsilon must be a positive"),
+        (lambda: L2(math.inf), "epsilon must be a positive"),
+        (lambda: L1("18"), "epsilon must be a positive"),  # type: ignore[arg-type]
+        (lambda: L1(18.0, density=0.0), "density"),
+        (lambda: L0(1.5), "whole number"),  # type: ignore[arg-type]
+        (lambda: L0(0), "at least 1"),
+        (lambda: L0(3, per="channel"), "'pixel' or 'entry'"),  # type: ignore[arg-type]
+        (lambda: Frame(0), "at least 1"),
+        (lambda: Frame(4).project(torch.zeros(1, 1, 8, 8), torch.zeros(1, 1, 8, 8)), "leaves nothing"),
+    ],
+)
+def test_impossible_threats_are_refused(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
