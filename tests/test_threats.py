@@ -77,21 +77,27 @@ def test_nothing_allowed_is_nearer_than_the_projection(name: str, seed: int, sca
             assert ((delta - point).flatten(1).norm(dim=1) >= distance - 1e-9).all()
 
 
-def _root(function: Callable[[float], float], high: float) -> float:
-    return high if function(high) <= 0 else float(brentq(function, 0.0, high, xtol=1e-14, rtol=1e-14))
+def largest_fitting(size: Callable[[float], Tensor], epsilon: float, low: float, high: float) -> float:
+    """Where size(t) = ε between low and high; high if the size is smaller all the way."""
+    return high if size(high) < epsilon else float(brentq(lambda t: size(t).item() - epsilon, low, high, xtol=1e-14))
+
+
+def shrunk_by_root_finding(threat: L1 | L2, x: Tensor, delta: Tensor) -> Tensor:
+    """The nearest point of ball and box for one image: its entries shrink by θ (L1) or to the share s (L2), or stop at the wall."""
+    length, wall = delta.abs(), torch.where(delta > 0, 1 - x, x)
+    if isinstance(threat, L2):
+        s = largest_fitting(lambda s: torch.minimum(s * length, wall).norm(), threat.epsilon, 0.0, 1.0)
+        return torch.minimum(s * length, wall) * delta.sign()
+    minus_theta = largest_fitting(lambda t: torch.minimum((length + t).clamp(min=0), wall).sum(), threat.epsilon, -length.max().item(), 0.0)
+    return torch.minimum((length + minus_theta).clamp(min=0), wall) * delta.sign()
 
 
 @pytest.mark.parametrize("kind", ["grey", "corners"])
-def test_l1_and_l2_agree_with_a_root_finder(kind: str) -> None:
+@pytest.mark.parametrize("threat", [L1(4.0), L2(1.5), L2(7.0)])
+def test_l1_and_l2_agree_with_a_root_finder(threat: L1 | L2, kind: str) -> None:
     x, delta = images(5, kind), noise(5, 0.7)
-    wall = torch.where(delta > 0, 1 - x, x)
-    for row in range(len(x)):
-        length, cap = delta[row].abs(), wall[row]
-        theta = brentq(lambda t: torch.minimum((length - t).clamp(min=0), cap).sum().item() - 4.0, 0.0, length.max().item(), xtol=1e-14)
-        expected = torch.minimum((length - theta).clamp(min=0), cap) * delta[row].sign()
-        torch.testing.assert_close(L1(4.0).project(x, delta)[row], expected, rtol=0, atol=1e-10)
-        scale = _root(lambda s: torch.minimum(s * length, cap).norm().item() - 1.5, 1.0)
-        torch.testing.assert_close(L2(1.5).project(x, delta)[row], torch.minimum(scale * length, cap) * delta[row].sign(), rtol=0, atol=1e-10)
+    expected = torch.stack([shrunk_by_root_finding(threat, x[row], delta[row]) for row in range(len(x))])
+    torch.testing.assert_close(threat.project(x, delta), expected, rtol=0, atol=1e-10)
 
 
 def duchi(delta: Tensor, radius: float) -> Tensor:
@@ -123,7 +129,7 @@ def test_boxes_far_away_make_no_difference() -> None:
     x = torch.full((4, 3, 8, 8), 0.5, dtype=torch.float64)
     delta = noise(8, 0.1)
     for boxed, plain in ((L2(0.5), L2(0.5, boxed=False)), (L1(2.0), L1(2.0, boxed=False)), (L0(3), L0(3, boxed=False))):
-        torch.testing.assert_close(boxed.project(x, delta), plain.project(x, delta))  # type: ignore[attr-defined]
+        torch.testing.assert_close(boxed.project(x, delta), plain.project(x, delta))
 
 
 def test_l0_keeps_large_magnitudes_not_large_values() -> None:
@@ -170,7 +176,7 @@ def test_a_step_has_unit_length_over_what_can_move(name: str, kind: str) -> None
     assert (step * gradient >= 0).all()
     out = ((x == 0) & (gradient < 0)) | ((x == 1) & (gradient > 0))
     free = torch.where(out, 0, step) if getattr(threat, "boxed", False) else step
-    norm = {"Linf": math.inf, "Frame": math.inf, "L2": 2, "L1": 1, "L0": 1}[name.split()[0]]
+    norm = {"Linf": math.inf, "Frame": math.inf, "L2": 2, "L1": 1, "L0": 1}[name.split(maxsplit=1)[0]]
     torch.testing.assert_close(free.flatten(1).norm(norm, dim=1), torch.ones(len(x), dtype=torch.float64))
 
 

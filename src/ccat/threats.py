@@ -18,6 +18,7 @@ import torch
 from torch import Generator, Tensor
 
 _IMAGE = (1, 2, 3)  # the dimensions of one image in a batch
+_ROUNDING = 1e-6  # nearer to 0 or 1 than this counts as there
 _HALVINGS = 40  # the last one is below what float32 can tell apart
 
 
@@ -232,8 +233,8 @@ def _wall(x: Tensor, delta: Tensor) -> Tensor:
 
 
 def _movable(gradient: Tensor, image: Tensor, boxed: bool) -> Tensor:
-    """The gradient without the entries that would leave [0,1]."""
-    leaving = ((image <= 0) & (gradient < 0)) | ((image >= 1) & (gradient > 0))
+    """The gradient without the entries that would leave [0,1], where they are or within a rounding error."""
+    leaving = ((image <= _ROUNDING) & (gradient < 0)) | ((image >= 1 - _ROUNDING) & (gradient > 0))
     return torch.where(leaving, 0, gradient) if boxed else gradient
 
 

@@ -59,6 +59,7 @@ class Problem:
     @classmethod
     def of(cls, model: nn.Module, x: Tensor, y: Tensor, threat: Threat, objective: Objective, pool: Tensor | None = None) -> Self:
         """The usual problem: the objective of a model's logits and the labels."""
+        require_images(x)
         return cls(x, threat, ModelScore(model, _require_labels(y, x), objective), pool)
 
     def at(self, delta: Tensor, rows: Tensor | None = None) -> Found:

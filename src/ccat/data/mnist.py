@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import requests
 import torch
 
 from ccat.data.images import Images
@@ -90,7 +89,7 @@ def _from_mirror(url: str, split: Split) -> Arrays:
         images, labels = (
             _decode(download(url + name, _FILE_SHA256[name]), name) for name in (f.format(_PREFIX[split]) for f in (_IMAGES, _LABELS))
         )
-    except requests.exceptions.RequestException as unreachable:
+    except OSError as unreachable:
         raise FileNotFoundError(f"not reachable ({type(unreachable).__name__})") from unreachable
     return images, labels
 
@@ -122,9 +121,9 @@ def _decode(content: bytes, name: str) -> Bytes:
         raw = gzip.decompress(content)
     except (OSError, EOFError, zlib.error) as broken:
         raise ValueError(f"{name} is damaged or not a gzip file ({broken})") from broken
-    dimensions = raw[3] if raw[:3] == b"\0\0\x08" and len(raw) > 3 else 0
+    dimensions = raw[3] if raw[:3] == b"\0\0\x08" and len(raw) > 3 and len(raw) >= 4 + 4 * raw[3] else 0
     shape = tuple(int.from_bytes(raw[4 + 4 * i : 8 + 4 * i], "big") for i in range(dimensions))
-    data = np.frombuffer(raw, np.uint8, offset=min(len(raw), 4 + 4 * dimensions))
+    data = np.frombuffer(raw[4 + 4 * dimensions :], np.uint8)
     if dimensions == 0 or data.size != int(np.prod(shape)):
         raise ValueError(f"{name} is not a complete idx file of bytes")
     return data.reshape(shape)

@@ -1,0 +1,146 @@
+"""What every attack keeps to, over the table attacks × threats × objectives × classes."""
+
+import copy
+import inspect
+import itertools
+
+import pytest
+import torch
+from test_threats import THREATS, images
+from torch import Tensor, nn
+from truth import Small, seeded
+
+import ccat.attacks
+from ccat import PGD, Attack, Found, Problem, Threat
+from ccat.objectives import OBJECTIVES, Objective
+
+# one line per attack
+ATTACKS: dict[str, Attack] = {
+    "PGD zero": PGD(6, 0.3),
+    "PGD random": PGD(6, 0.3, start="random"),
+    "PGD either, no backtracking": PGD(6, 0.3, momentum=0.5, backtracking=None, start="either"),
+    "PGD of one iteration": PGD(1, 0.3),
+}
+TABLE = [
+    pytest.param(ATTACKS[a], THREATS[t], OBJECTIVES[o], classes, id=f"{a}|{t}|{o}|{classes}")
+    for a, t, o, classes in itertools.product(ATTACKS, THREATS, OBJECTIVES, (2, 10))
+]
+contract = pytest.mark.parametrize(("attack", "threat", "objective", "classes"), TABLE)
+
+
+def labels(classes: int) -> Tensor:
+    return torch.tensor([0, 1, classes - 1, 0])
+
+
+class Witness:
+    """A score that remembers everything it was asked."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.score = problem.score
+        self.seen: list[tuple[Tensor, Tensor, Tensor]] = []
+
+    def __call__(self, x: Tensor, rows: Tensor) -> Tensor:
+        value = self.score(x, rows)
+        self.seen.append((x.detach().clone(), rows.clone(), value.detach().clone()))
+        return value
+
+
+@contract
+def test_results_are_allowed_scored_reproducible_and_the_best_seen(
+    attack: Attack, threat: Threat, objective: Objective, classes: int
+) -> None:
+    x, y, model = images(11), labels(classes), Small(3, classes)
+    witness = Witness(Problem.of(model, x, y, threat, objective))
+    problem = Problem(x, threat, witness)
+    found = attack(problem, seeded(3))
+
+    assert (threat.size(found.delta) <= threat.epsilon * (1 + 1e-9)).all()
+    assert (x + found.delta >= 0).all()
+    assert (x + found.delta <= 1).all()
+
+    model.eval()
+    torch.testing.assert_close(found.value, objective(model(x + found.delta), y).detach(), rtol=1e-9, atol=1e-9)
+
+    best = torch.full((len(x),), -torch.inf, dtype=x.dtype)
+    for _, rows, value in witness.seen:
+        best = best.scatter_reduce(0, rows, value, "amax")
+    assert found.value.equal(best), "the best of all points tried, the last one included"
+    assert problem.counts.forwards == sum(len(rows) for _, rows, _ in witness.seen)
+
+    again = attack(Problem.of(model, x, y, threat, objective), seeded(3))
+    assert again.delta.equal(found.delta)
+    assert again.value.equal(found.value)
+
+
+@contract
+def test_nothing_is_left_changed(attack: Attack, threat: Threat, objective: Objective, classes: int) -> None:
+    x, y, model = images(11), labels(classes), Small(3, classes)
+    model.train()
+    model.layers[1].eval()  # a mode per module
+    next(model.parameters()).requires_grad_(False)
+    for weight in model.parameters():
+        weight.grad = torch.ones_like(weight)
+    before, kept = copy.deepcopy(model), x.clone()
+    state = torch.get_rng_state()
+
+    attack(Problem.of(model, x, y, threat, objective), seeded(3))
+
+    assert x.equal(kept)
+    assert x.grad is None
+    assert not x.requires_grad
+    assert torch.get_rng_state().equal(state), "randomness comes from the generator alone"
+    assert [m.training for m in model.modules()] == [m.training for m in before.modules()]
+    for (name, value), (_, old) in zip(model.state_dict().items(), before.state_dict().items(), strict=True):
+        assert value.equal(old), name
+    for weight, old_weight in zip(model.parameters(), before.parameters(), strict=True):
+        assert weight.requires_grad == old_weight.requires_grad
+        assert weight.grad is not None
+        assert weight.grad.equal(torch.ones_like(weight))
+
+
+@contract
+def test_a_row_depends_on_nothing_but_itself(attack: Attack, threat: Threat, objective: Objective, classes: int) -> None:
+    """Neighbours of very different scale are exchanged, and the others do not notice."""
+    x, y, model = images(11), labels(classes), Small(3, classes)
+
+    def run(x: Tensor, y: Tensor, scales: list[float]) -> Found:
+        factor = torch.tensor(scales, dtype=x.dtype)
+        inner = Problem.of(model, x, y, threat, objective).score
+        return attack(Problem(x, threat, lambda image, rows: factor[rows] * inner(image, rows)), seeded(3))
+
+    found = run(x, y, [1.0, 1e-4, 1.0, 1e4])
+    others, other_labels = images(12), y.flip(0)
+    keep = torch.tensor([True, False, True, False])
+    mixed = run(torch.where(keep[:, None, None, None], x, others), torch.where(keep, y, other_labels), [1.0, 1e9, 1.0, 1e-9])
+    torch.testing.assert_close(mixed.delta[keep], found.delta[keep], rtol=0, atol=1e-9)
+    torch.testing.assert_close(mixed.value[keep], found.value[keep], rtol=0, atol=1e-9)
+
+
+def test_rows_alone_are_rows_in_a_batch() -> None:
+    x, y, model = images(11), labels(10), Small(3, 10)
+    for threat, objective in itertools.product(THREATS.values(), OBJECTIVES.values()):
+        found = PGD(8, 0.3)(Problem.of(model, x, y, threat, objective), seeded())
+        for row in range(len(x)):
+            part = slice(row, row + 1)
+            alone = PGD(8, 0.3)(Problem.of(model, x[part], y[part], threat, objective), seeded())
+            torch.testing.assert_close(alone.delta, found.delta[part], rtol=0, atol=1e-9)
+
+
+def test_every_public_attack_is_in_the_table() -> None:
+    public = {
+        name
+        for name, kind in inspect.getmembers(ccat.attacks, inspect.isclass)
+        if name in ccat.attacks.__all__ and list(inspect.signature(kind.__call__).parameters) == ["self", "problem", "generator"]
+    } - {"Attack"}
+    assert public == {type(attack).__name__ for attack in ATTACKS.values()}
+
+
+def test_a_module_without_parameters_can_be_attacked() -> None:
+    class Brightness(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            mean = x.mean((1, 2, 3))
+            return torch.stack([mean, -mean], 1)
+
+    x = images(11)
+    problem = Problem.of(Brightness(), x, torch.ones(4, dtype=torch.int64), THREATS["Linf"], OBJECTIVES["cross-entropy"])
+    torch.testing.assert_close(PGD(30, 0.05)(problem, seeded()).delta, (1 - x).clamp(max=0.3))

