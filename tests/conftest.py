@@ -1,7 +1,13 @@
+import os
+from pathlib import Path
+
 import pytest
 import torch
 
 from ccat import DataUnavailableError, Images, load_mnist
+
+if "CCAT_DATA" in os.environ:  # tests change the working directory
+    os.environ["CCAT_DATA"] = str(Path(os.environ["CCAT_DATA"]).resolve())
 
 
 @pytest.fixture(scope="session", autouse=True)
