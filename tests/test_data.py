@@ -19,7 +19,7 @@ LABELS = np.array([3, 0, 9], dtype=np.uint8)
 
 def idx(array: np.ndarray) -> bytes:
     header = bytes([0, 0, 8, array.ndim]) + b"".join(n.to_bytes(4, "big") for n in array.shape)
-    return gzip.compress(header + array.tobytes())
+    return gzip.compress(header + array.tobytes(), mtime=0)
 
 
 def write(folder: Path, images: np.ndarray = IMAGES, labels: np.ndarray = LABELS) -> Path:
@@ -129,7 +129,11 @@ def test_altered_data_is_named_and_passed_over(three_images: Path, tmp_path: Pat
         check(load_mnist("test", tmp_path / "altered"))
 
 
-@pytest.mark.parametrize("content", [b"", b"hello", idx(IMAGES)[:200], gzip.compress(b"\0\0\x08\x03\0\0"), gzip.compress(b"no idx file")])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"hello", idx(IMAGES)[:200], gzip.compress(b"\0\0\x08\x03\0\0"), gzip.compress(b"no idx file")],
+    ids=["empty", "text", "truncated", "short header", "no header"],
+)
 def test_damaged_files_are_named_and_passed_over(three_images: Path, tmp_path: Path, content: bytes) -> None:
     broken = write(tmp_path / "broken") / "t10k-images-idx3-ubyte.gz"
     broken.write_bytes(content)
