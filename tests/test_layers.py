@@ -11,7 +11,8 @@ import pytest
 import ccat
 
 PACKAGE = Path(ccat.__file__).parent
-LAYERS = ["threats", "objectives", "metrics", "data", "models", "attacks", "methods", "cli", "__init__", "__main__"]
+LAYERS = ["files", "threats", "objectives", "metrics", "data", "models", "attacks", "methods"]
+LAYERS += ["fields", "recipes", "store", "engine", "stages", "report", "cli", "__init__", "__main__"]
 MODULES = sorted(PACKAGE.rglob("*.py"))
 DISTRIBUTIONS = {"sklearn": "scikit-learn"}  # where the name to import is not the name to install
 

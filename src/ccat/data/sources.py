@@ -69,19 +69,6 @@ def cache_directory() -> Path:
     return Path(os.environ.get("CCAT_CACHE") or pooch.os_cache("ccat"))
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """The whole file or none of it, whenever the process ends."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name + ".")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
 def download(url: str, sha256: str) -> bytes:
     """A file from the web, verified."""
     logger = pooch.get_logger()

@@ -2,13 +2,13 @@
 
 import json
 import os
-import tempfile
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import nn
 
+from ccat.files import write_whole
 from ccat.models.table import MODELS
 
 SCHEMA = "1"
@@ -25,15 +25,7 @@ def save_model(model: nn.Module, path: str | os.PathLike[str]) -> None:
         raise ValueError(f"save_model knows {', '.join(MODELS)}, not {type(model).__name__}; use safetensors for modules of your own")
     about = {"schema": SCHEMA, "architecture": name, "arguments": json.dumps(model.arguments)}
     tensors = {key: value.detach().contiguous() for key, value in model.state_dict().items()}
-    path = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name + ".")
-    os.close(handle)
-    try:
-        save_file(tensors, temporary, about)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_whole(Path(path), save(tensors, about))
 
 
 def load_model(path: str | os.PathLike[str]) -> nn.Module:

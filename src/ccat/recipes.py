@@ -1,0 +1,229 @@
+"""Named, complete configurations: recipes say how a model is trained, suites say how it is attacked.
+
+A recipe or a case says everything that its numbers depend on; both are stored beside the results.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol
+
+from ccat.attacks import PGD, Attack
+from ccat.data import DATASETS
+from ccat.fields import from_plain, parse, to_plain
+from ccat.methods import Adversarial, ConfidenceCalibrated, Method, Normal
+from ccat.models import MODELS
+from ccat.objectives import Objective, any_class_confidence, cross_entropy, other_class_confidence
+from ccat.threats import L0, L1, L2, Frame, Linf, Threat
+
+
+class Schedule(Protocol):
+    """The learning rate over time."""
+
+    def __call__(self, done: float, epochs: int) -> float:
+        """What the rate is multiplied with when `done` of the epochs are over."""
+
+
+@dataclass(frozen=True)
+class PerEpoch:
+    """Multiplied with a factor after every epoch, as in the paper."""
+
+    factor: float = 0.95
+
+    def __post_init__(self) -> None:
+        if not 0 < self.factor <= 1:
+            raise ValueError(f"PerEpoch: factor must be above 0 and at most 1, not {self.factor!r}")
+
+    def __call__(self, done: float, epochs: int) -> float:
+        return self.factor ** math.floor(done)
+
+
+@dataclass(frozen=True)
+class LinearToZero:
+    """Falls with every step: the schedule for short training."""
+
+    def __call__(self, done: float, epochs: int) -> float:
+        return 1 - done / epochs
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A short attack on held-out training images after every epoch, so that robust overfitting shows in the log."""
+
+    threat: Threat
+    attack: Attack
+    objective: Objective = other_class_confidence
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a model is trained: SGD with momentum on shuffled batches; the last epoch is the model."""
+
+    name: str
+    method: Method
+    epochs: int
+    schedule: Schedule
+    probe: Probe
+    dataset: str = "mnist"
+    model: str = "lenet"
+    images: int | None = None  # the first so many training images, all by default
+    held_out: int = 500  # of these the last so many are not trained on but watched
+    batch: int = 100
+    rate: float = 0.1
+    momentum: float = 0.9
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("epochs", 1), ("held_out", 1), ("batch", 2)):
+            if getattr(self, name) < least:
+                raise ValueError(f"Recipe: {name} must be at least {least}, not {getattr(self, name)}")
+        if self.images is not None and self.images < self.held_out + self.batch:
+            raise ValueError(f"Recipe: {self.images} images are fewer than one batch and the {self.held_out} held out")
+        if not 0 < self.rate < math.inf or not 0 <= self.momentum < 1:
+            raise ValueError(f"Recipe: rate {self.rate} must be positive and momentum {self.momentum} at least 0 and below 1")
+        if self.dataset not in DATASETS:
+            raise ValueError(f"Recipe: there is no dataset {self.dataset!r}; there are {', '.join(DATASETS)}")
+        if self.model not in MODELS:
+            raise ValueError(f"Recipe: there is no model {self.model!r}; there are {', '.join(MODELS)}")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row of a table of attacks. `source="noise"` attacks uniform noise, which has no right answer, instead of test images."""
+
+    name: str
+    family: str
+    threat: Threat
+    attack: Attack
+    objective: Objective
+    restarts: int = 1
+    source: Literal["test", "noise"] = "test"
+
+    def __post_init__(self) -> None:
+        if self.restarts < 1:
+            raise ValueError(f"Case: restarts must be at least 1, not {self.restarts}")
+
+    def identity(self) -> dict[str, Any]:
+        """What its numbers depend on: not what it is called, nor how often it is repeated."""
+        return {name: value for name, value in to_plain(self).items() if name not in ("name", "family", "restarts")}
+
+
+KINDS: dict[str, type] = {
+    kind.__name__: kind
+    for kind in (Linf, L2, L1, L0, Frame, PGD, Normal, Adversarial, ConfidenceCalibrated, PerEpoch, LinearToZero, Probe, Recipe, Case)
+}
+THREATS: dict[str, type[Linf] | type[L2] | type[L1] | type[L0] | type[Frame]] = {"Linf": Linf, "L2": L2, "L1": L1, "L0": L0, "Frame": Frame}
+
+
+def recipe_from_plain(plain: Any) -> Recipe:
+    """A stored recipe."""
+    recipe = from_plain(plain, KINDS)
+    if not isinstance(recipe, Recipe):
+        raise ValueError(f"this is a {type(recipe).__name__}, not a recipe")
+    return recipe
+
+
+def case_from_plain(plain: Any) -> Case:
+    """A stored case."""
+    case = from_plain(plain, KINDS)
+    if not isinstance(case, Case):
+        raise ValueError(f"this is a {type(case).__name__}, not a case")
+    return case
+
+
+def label(threat: Threat) -> str:
+    """Linf:0.3, L0:15, Frame:2: what a threat is called in tables and on the command line."""
+    entry = "/entry" if getattr(threat, "per", "pixel") == "entry" else ""
+    return f"{type(threat).__name__}:{threat.epsilon:g}{entry}"
+
+
+def parse_threat(text: str) -> Threat:
+    """The threat that `label` names; ε may be written 8/255."""
+    kind, _, size = text.partition(":")
+    if kind not in THREATS or not size:
+        raise ValueError(f"a threat is written as one of {', '.join(name + ':ε' for name in THREATS)}, such as Linf:8/255, not {text!r}")
+    if kind == "L0" and size.endswith("/entry"):
+        return L0(parse(size.removesuffix("/entry"), int, "the size"), per="entry")
+    threat: Threat = THREATS[kind](parse(size, int if kind in ("L0", "Frame") else float, "the size"))
+    return threat
+
+
+def contains(larger: Threat, smaller: Threat) -> bool:
+    """Whether everything that `smaller` allows is allowed by `larger`: a larger ε of the same kind."""
+    same = type(larger) is type(smaller) and getattr(larger, "per", "") == getattr(smaller, "per", "")
+    return same and smaller.epsilon <= larger.epsilon
+
+
+def seen(method: Method) -> Threat | None:
+    """The threat a training method has seen, if any."""
+    threat: Threat | None = getattr(method, "threat", None)
+    return threat
+
+
+_LINF = Linf(0.3)
+_PROBE = Probe(_LINF, PGD(20, 0.05))
+_CE = PGD(40, 0.05, backtracking=1.5, start="random")
+_CONF = PGD(40, 0.0125, backtracking=1.5, start="either")
+
+
+def _paper(name: str, method: Method) -> Recipe:
+    return Recipe(name, method, epochs=100, schedule=PerEpoch(0.95), probe=_PROBE, model="resnet20")
+
+
+def _small(name: str, method: Method, epochs: int, images: int | None = None) -> Recipe:
+    return Recipe(name, method, epochs, LinearToZero(), _PROBE, images=images)
+
+
+RECIPES: dict[str, Recipe] = {
+    recipe.name: recipe
+    for recipe in (
+        # the paper's experiments, for GPUs
+        _paper("mnist-normal", Normal()),
+        _paper("mnist-at", Adversarial(_LINF, _CE)),
+        _paper("mnist-at100", Adversarial(_LINF, _CE, share=1.0)),
+        _paper("mnist-atconf", Adversarial(_LINF, _CONF, objective=other_class_confidence)),
+        _paper("mnist-ccat", ConfidenceCalibrated(_LINF, _CONF)),
+        # the same on a small network: tens of minutes on one core
+        _small("mnist-normal-small", Normal(), epochs=6),
+        _small("mnist-at-small", Adversarial(_LINF, _CE), epochs=6),
+        _small("mnist-ccat-small", ConfidenceCalibrated(_LINF, _CONF), epochs=6),
+        # what the demo trains: minutes on one core
+        _small("mnist-normal-demo", Normal(), epochs=4, images=20_000),
+        _small("mnist-at-demo", Adversarial(_LINF, replace(_CE, iterations=10, rate=0.1)), epochs=4, images=20_000),
+        _small("mnist-ccat-demo", ConfidenceCalibrated(_LINF, replace(_CONF, iterations=15, rate=0.05)), epochs=4, images=20_000),
+    )
+}
+
+
+def _pgd_cases(threat: Threat, rates: Sequence[float], iterations: int, source: Literal["test", "noise"] = "test") -> list[Case]:
+    """PGD-Conf from zero and random starts at several rates, and PGD-CE: no single one is strong against every model."""
+    confidence = other_class_confidence if source == "test" else any_class_confidence
+    cases = [
+        Case(f"PGD-Conf {start} {rate:g}", "PGD-Conf", threat, PGD(iterations, rate, start=start), confidence, source=source)
+        for rate in rates
+        for start in ("zero", "random")
+    ]
+    if source == "test":
+        attack = PGD(iterations, max(rates), backtracking=1.25, start="random")
+        cases.append(Case(f"PGD-CE random {max(rates):g}", "PGD-CE", threat, attack, cross_entropy))
+    return cases
+
+
+SUITES: dict[str, tuple[Case, ...]] = {
+    "demo": (
+        *_pgd_cases(Linf(0.3), (0.01, 0.05), 100),
+        *_pgd_cases(Linf(0.4), (0.01, 0.05), 100),
+        *_pgd_cases(L2(3.0), (0.2, 0.8), 100),
+        *_pgd_cases(Frame(2), (0.1, 0.5), 100),
+        *_pgd_cases(Linf(0.3), (0.01, 0.05), 100, source="noise"),
+    ),
+    "quick": (
+        *_pgd_cases(Linf(0.3), (0.01, 0.05), 200),
+        *_pgd_cases(Linf(0.4), (0.01, 0.05), 200),
+        *_pgd_cases(L2(3.0), (0.2, 0.8), 200),
+        *_pgd_cases(L1(18.0), (1.0, 8.0), 200),
+        *_pgd_cases(L0(15), (250.0, 2500.0), 200),
+        *_pgd_cases(Frame(2), (0.1, 0.5), 200),
+        *_pgd_cases(Linf(0.3), (0.01, 0.05), 200, source="noise"),
+    ),
+}
