@@ -12,9 +12,9 @@ import ccat
 
 PACKAGE = Path(ccat.__file__).parent
 LAYERS = ["files", "threats", "objectives", "metrics", "data", "models", "attacks", "methods"]
-LAYERS += ["fields", "recipes", "store", "engine", "stages", "report", "cli", "__init__", "__main__"]
+LAYERS += ["fields", "recipes", "results", "store", "engine", "stages", "report", "progress", "demo", "cli", "__init__", "__main__"]
 MODULES = sorted(PACKAGE.rglob("*.py"))
-DISTRIBUTIONS = {"sklearn": "scikit-learn"}  # where the name to import is not the name to install
+DISTRIBUTIONS = {"sklearn": "scikit-learn", "PIL": "pillow"}  # where the name to import is not the name to install
 
 
 def layer(module: Path) -> str:

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
-from ccat.attacks import PGD, Attack
+from torch import Generator
+
+from ccat.attacks import PGD, Attack, Found, Problem
 from ccat.data import DATASETS
 from ccat.fields import from_plain, parse, to_plain
 from ccat.methods import Adversarial, ConfidenceCalibrated, Method, Normal
@@ -108,9 +110,35 @@ class Case:
         return {name: value for name, value in to_plain(self).items() if name not in ("name", "family", "restarts")}
 
 
+@dataclass(frozen=True)
+class Given:
+    """In place of an attack: the perturbations were computed elsewhere and are known by their SHA-256."""
+
+    sha256: str
+
+    def __call__(self, problem: Problem, generator: Generator) -> Found:
+        raise ValueError("these examples were computed elsewhere and cannot be computed again")
+
+
 KINDS: dict[str, type] = {
     kind.__name__: kind
-    for kind in (Linf, L2, L1, L0, Frame, PGD, Normal, Adversarial, ConfidenceCalibrated, PerEpoch, LinearToZero, Probe, Recipe, Case)
+    for kind in (
+        Linf,
+        L2,
+        L1,
+        L0,
+        Frame,
+        PGD,
+        Normal,
+        Adversarial,
+        ConfidenceCalibrated,
+        PerEpoch,
+        LinearToZero,
+        Probe,
+        Recipe,
+        Case,
+        Given,
+    )
 }
 THREATS: dict[str, type[Linf] | type[L2] | type[L1] | type[L0] | type[Frame]] = {"Linf": Linf, "L2": L2, "L1": L1, "L0": L0, "Frame": Frame}
 

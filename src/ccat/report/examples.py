@@ -1,0 +1,33 @@
+"""Adversarial examples as files for other programs."""
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from ccat.files import write_whole
+
+
+def write_examples(out: Path, arrays: Mapping[str, NDArray[np.generic]]) -> None:
+    """One .npz file, or a folder with a pair of images per example: as it was, and as it was attacked."""
+    if out.suffix == ".npz":
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, allow_pickle=False, **arrays)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(out, buffer.getvalue())
+        return
+    out.mkdir(parents=True, exist_ok=True)
+    for n in range(len(arrays["y"])):
+        shown = f"{arrays['prediction'][n]}-at-{100 * float(arrays['confidence'][n]):.0f}"
+        _write_png(out / f"{n:04d}-is-{arrays['y'][n]}.png", arrays["x"][n])
+        _write_png(out / f"{n:04d}-taken-for-{shown}.png", arrays["x_adv"][n])
+
+
+def _write_png(file: Path, image: NDArray[np.generic]) -> None:
+    pixels = np.rint(np.asarray(image, dtype=np.float64) * 255).astype(np.uint8).transpose(1, 2, 0)
+    buffer = io.BytesIO()
+    Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels).save(buffer, "PNG")
+    write_whole(file, buffer.getvalue())

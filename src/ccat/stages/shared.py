@@ -1,0 +1,53 @@
+"""What stages share: the data of a run, its clean probabilities, and how they tell of their progress."""
+
+import hashlib
+from collections.abc import Callable
+from functools import lru_cache
+
+import torch
+from torch import Tensor, nn
+
+from ccat.data import DATASETS, Images
+from ccat.store import Run
+
+Progress = Callable[[int, int, str], None]  # done, of how many, what
+
+HELD_OUT = 1000  # the last test images choose the threshold and are not counted
+
+
+class StageError(Exception):
+    """A stage cannot do what was asked. The message says why and what to do."""
+
+
+@lru_cache(maxsize=4)
+def images_of(dataset: str, split: str) -> Images:
+    """A split of a data set; loaded once per process."""
+    return DATASETS[dataset]("train" if split == "train" else "test")
+
+
+@lru_cache(maxsize=4)
+def data_digest(dataset: str) -> str:
+    """A SHA of the test split."""
+    images = images_of(dataset, "test")
+    return hashlib.sha256(images.x.numpy().tobytes() + images.y.numpy().tobytes()).hexdigest()
+
+
+def probabilities_of(model: nn.Module, x: Tensor, batch: int = 250) -> Tensor:
+    """Predicted probabilities of byte or float images, on the CPU."""
+    device = next(model.parameters()).device
+    parts = []
+    with torch.no_grad():
+        for begin in range(0, len(x), batch):
+            part = x[begin : begin + batch].to(device)
+            parts.append(model(part.float() / 255 if part.dtype == torch.uint8 else part).softmax(1).cpu())
+    return torch.cat(parts)
+
+
+def clean_probabilities(run: Run, device: str = "cpu") -> Tensor:
+    """Of the test split, computed once for these weights."""
+    data = data_digest(run.recipe.dataset)
+    stored = run.clean(data)
+    if stored is None:
+        stored = probabilities_of(run.model().to(device), images_of(run.recipe.dataset, "test").x)
+        run.save_clean(stored, data)
+    return stored

@@ -1,0 +1,115 @@
+"""Training: from a recipe to a model, with a checkpoint after every epoch.
+
+A run that was stopped goes on from its last checkpoint to the same weights, bit for bit, as one that was not (CPU, one thread).
+"""
+
+import math
+import time
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.optim import SGD
+
+from ccat.attacks import Problem
+from ccat.data import Images
+from ccat.fields import digest
+from ccat.models import create_model
+from ccat.recipes import Probe, Recipe
+from ccat.stages.shared import Progress, StageError, images_of, probabilities_of
+from ccat.store import Run, Tensors
+
+
+def train(run: Run, device: str, progress: Progress) -> None:
+    """Trains what is not trained yet."""
+    with run.writing():
+        if run.trained:
+            return
+        recipe = run.recipe
+        training, held_out = _split(recipe)
+        generator = Generator().manual_seed(recipe.seed)
+        model = create_model(recipe.model, generator, **_arguments(recipe, training)).to(device)
+        optimiser = SGD(model.parameters(), lr=recipe.rate, momentum=recipe.momentum)
+        epoch = _resume(run, model, optimiser, generator)
+        log = [entry for entry in run.log() if entry["epoch"] <= epoch]
+        x, y = training.x.to(device), training.y.to(device)
+        while epoch < recipe.epochs:
+            begin = time.monotonic()
+            loss = _epoch(recipe, model, optimiser, x, y, generator, epoch, progress)
+            epoch += 1
+            rate = recipe.rate * recipe.schedule(epoch, recipe.epochs)
+            entry = {"epoch": epoch, "loss": loss, "next_rate": rate, "training_seconds": time.monotonic() - begin}
+            log.append(entry | _probe(recipe.probe, model, held_out, Generator().manual_seed(int(digest([recipe.seed, epoch])[:15], 16))))
+            run.rewrite_log(log)
+            run.save_checkpoint(_state(model, optimiser, generator), epoch)
+        run.save_model(model.cpu())
+
+
+def _epoch(
+    recipe: Recipe, model: nn.Module, optimiser: SGD, x: Tensor, y: Tensor, generator: Generator, epoch: int, progress: Progress
+) -> float:
+    """One pass over the shuffled training images; a last batch that is not full is left out."""
+    model.train()
+    steps = len(x) // recipe.batch
+    order = torch.randperm(len(x), generator=generator)[: steps * recipe.batch].view(steps, recipe.batch).to(x.device)
+    total = 0.0
+    for step, rows in enumerate(order):
+        for group in optimiser.param_groups:
+            group["lr"] = recipe.rate * recipe.schedule(epoch + step / steps, recipe.epochs)
+        loss = recipe.method(model, model, x[rows].float() / 255, y[rows], generator)
+        optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+        total += loss.item()
+        if not math.isfinite(total):
+            raise StageError(f"the loss is no longer a number in epoch {epoch + 1}, batch {step + 1}: lower the rate with --rate")
+        progress(epoch * steps + step + 1, recipe.epochs * steps, f"epoch {epoch + 1}/{recipe.epochs}, loss {total / (step + 1):.3f}")
+    return total / steps
+
+
+def _split(recipe: Recipe) -> tuple[Images, Images]:
+    images = images_of(recipe.dataset, "train")
+    count = len(images) if recipe.images is None else recipe.images
+    if count > len(images):
+        raise StageError(f"the recipe asks for {count} training images, {recipe.dataset} has {len(images)}")
+    return images[: count - recipe.held_out], images[count - recipe.held_out : count]
+
+
+def _arguments(recipe: Recipe, images: Images) -> dict[str, int]:
+    _, channels, size, _ = images.x.shape
+    return {"channels": channels, "size": size} if recipe.model == "lenet" else {"channels": channels}
+
+
+def _probe(probe: Probe, model: nn.Module, images: Images, generator: Generator) -> dict[str, float]:
+    """Clean and adversarial error and confidence, without rejection."""
+    model.eval()
+    device = next(model.parameters()).device
+    x, y = images.floats().to(device), images.y.to(device)
+    problem = Problem.of(model, x, y, probe.threat, probe.objective)
+    attacked = problem.image(probe.attack(problem, generator))
+    entry: dict[str, float] = {}
+    for name, data in (("clean", x), ("adversarial", attacked)):
+        confidence, predicted = probabilities_of(model, data).max(1)
+        entry |= {f"{name}_error": (predicted != images.y).double().mean().item(), f"{name}_confidence": confidence.mean().item()}
+    return entry
+
+
+def _state(model: nn.Module, optimiser: SGD, generator: Generator) -> Tensors:
+    tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
+    for name, weight in model.named_parameters():
+        if (momentum := optimiser.state[weight].get("momentum_buffer")) is not None:
+            tensors[f"momentum.{name}"] = momentum
+    return {**tensors, "generator": generator.get_state()}
+
+
+def _resume(run: Run, model: nn.Module, optimiser: SGD, generator: Generator) -> int:
+    """Puts everything back as it was after the last finished epoch, and gives its number."""
+    saved = run.checkpoint()
+    if saved is None:
+        return 0
+    tensors, epoch = saved
+    model.load_state_dict({name.removeprefix("model."): value for name, value in tensors.items() if name.startswith("model.")})
+    for name, weight in model.named_parameters():
+        if f"momentum.{name}" in tensors:
+            optimiser.state[weight]["momentum_buffer"] = tensors[f"momentum.{name}"].to(weight.device)
+    generator.set_state(tensors["generator"])
+    return epoch

@@ -1,0 +1,322 @@
+"""The run directory: everything one model is, was trained with, and was attacked with. No other module knows a file name.
+
+    run.json                    schema, recipe, versions, device
+    log.jsonl                   one line per epoch
+    checkpoint.safetensors      after every epoch: weights, momentum, random state
+    model.safetensors           the trained model
+    clean.safetensors           probabilities of the test split
+    attempts/KEY/0003.safetensors   block 3 of one restart of one case: probabilities, value, cost
+    worst/THREAT/0003.safetensors   perturbations of block 3: the worst of all attempts, per example
+    lock                        held while a process writes
+
+Files are replaced whole. KEY is a SHA of what the numbers depend on, so an edited case, other weights or other data never reuse them.
+"""
+
+import json
+import os
+import platform
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from filelock import FileLock, Timeout
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor, nn
+
+from ccat.fields import digest, flatten, to_plain
+from ccat.files import UNFINISHED, write_whole
+from ccat.models import load_model, save_model
+from ccat.recipes import Case, Recipe, case_from_plain, recipe_from_plain
+
+SCHEMA = 1
+BLOCK = 100  # examples
+
+Tensors = dict[str, Tensor]
+
+
+class StoreError(Exception):
+    """Something is wrong with a run directory. The message says what, where, and what to do."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One restart of a case against certain weights and data."""
+
+    case: Case
+    restart: int
+    weights: str
+    data: str
+    seed: int = 0
+
+    @cached_property
+    def key(self) -> str:
+        """What its stored blocks are known by."""
+        return digest(
+            {"case": self.case.identity(), "restart": self.restart, "weights": self.weights, "data": self.data, "seed": self.seed}
+        )
+
+    def seed_of(self, block: int) -> int:
+        """For the generator of one block: nothing but the case, the restart and the block matter."""
+        return int(digest([self.seed, self.case.identity(), self.restart, block])[:15], 16)
+
+
+@dataclass(frozen=True)
+class Block:
+    """What is kept of an attempt on up to a hundred examples."""
+
+    probabilities: Tensor
+    value: Tensor
+    seconds: float
+    forwards: int
+    backwards: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run directory that exists."""
+
+    path: Path
+    recipe: Recipe
+    about: Mapping[str, Any]
+
+    # ---- the run itself
+
+    @classmethod
+    def create(cls, path: Path, recipe: Recipe, device: str) -> "Run":
+        """A new run, or the one that is there if it is of the same recipe."""
+        if (path / "run.json").exists():
+            run = cls.open(path)
+            if run.recipe != recipe:
+                raise StoreError(
+                    f"{path} holds a run of another recipe ({_difference(run.recipe, recipe)}); choose another --run directory"
+                )
+            return run
+        path.mkdir(parents=True, exist_ok=True)
+        if foreign := [file.name for file in path.iterdir() if file.name != "lock" and not file.name.endswith(UNFINISHED)]:
+            raise StoreError(f"{path} is not empty and not a run: it holds {foreign[0]}; choose another --run directory")
+        versions = {"ccat": version("ccat-torch"), "torch": torch.__version__, "python": platform.python_version()}
+        about = {"schema": SCHEMA, "versions": versions, "device": device, "machine": platform.platform()}
+        write_whole(path / "run.json", json.dumps({**about, "recipe": to_plain(recipe)}, indent=2).encode())
+        return cls.open(path)
+
+    @classmethod
+    def open(cls, path: Path) -> "Run":
+        file = path / "run.json"
+        if not file.is_file():
+            raise StoreError(f"there is no run at {path}: `ccat runs` lists those there are")
+        try:
+            about = json.loads(file.read_text())
+            schema = about["schema"]
+        except (ValueError, KeyError, TypeError) as broken:
+            raise StoreError(f"{file} is damaged ({broken})") from broken
+        if schema != SCHEMA:
+            raise StoreError(f"{path} was made by another version of ccat: its schema is {schema}, this is {SCHEMA}")
+        try:
+            return cls(path, recipe_from_plain(about.pop("recipe")), about)
+        except (ValueError, KeyError, TypeError) as unknown:
+            raise StoreError(f"{file} holds a recipe that this version cannot read ({unknown})") from unknown
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Only one process at a time writes to a run. The operating system frees the lock of a process that was killed."""
+        file = self.path / "lock"
+        lock = FileLock(file, mode=0o644)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            holder = _read_text(self.path / "lock.pid")
+            raise StoreError(f"{self.path} is in use by another process{holder and f' ({holder})'}: wait for it or stop it") from None
+        try:
+            (self.path / "lock.pid").write_text(f"process {os.getpid()} on {platform.node()}")
+            yield
+        finally:
+            with suppress(OSError):
+                (self.path / "lock.pid").unlink()
+            lock.release()
+
+    # ---- training
+
+    def log(self) -> list[dict[str, Any]]:
+        """What was logged; a line that a kill cut off is left out."""
+        entries = []
+        for line in _read_text(self.path / "log.jsonl").splitlines():
+            with suppress(ValueError):
+                entries.append(json.loads(line))
+        return entries
+
+    def rewrite_log(self, entries: list[dict[str, Any]]) -> None:
+        write_whole(self.path / "log.jsonl", "".join(json.dumps(entry) + "\n" for entry in entries).encode())
+
+    def checkpoint(self) -> tuple[Tensors, int] | None:
+        """The state after the last finished epoch and its number."""
+        if not (self.path / "checkpoint.safetensors").exists():
+            return None
+        tensors, about = self._read("checkpoint.safetensors", "delete it to train from the beginning")
+        return tensors, int(about["epoch"])
+
+    def save_checkpoint(self, tensors: Tensors, epoch: int) -> None:
+        self._write("checkpoint.safetensors", tensors, epoch=epoch)
+
+    @property
+    def trained(self) -> bool:
+        return (self.path / "model.safetensors").exists()
+
+    def save_model(self, model: nn.Module) -> None:
+        save_model(model, self.path / "model.safetensors")
+
+    def model(self) -> nn.Module:
+        self._require_trained()
+        return load_model(self.path / "model.safetensors")
+
+    @cached_property
+    def weights(self) -> str:
+        """A SHA of the weights file."""
+        self._require_trained()
+        return sha256((self.path / "model.safetensors").read_bytes()).hexdigest()
+
+    def _require_trained(self) -> None:
+        if not self.trained:
+            raise StoreError(f"{self.path} has no trained model yet: run `ccat train {self.recipe.name} --run {self.path}`")
+
+    # ---- clean probabilities
+
+    def clean(self, data: str) -> Tensor | None:
+        """The probabilities of the test split, if they are those of these weights and this data."""
+        if not (self.path / "clean.safetensors").exists():
+            return None
+        tensors, about = self._read("clean.safetensors", "delete it, it is computed anew")
+        fits = about.get("weights") == self.weights and about.get("data") == data
+        return tensors["probabilities"] if fits else None
+
+    def save_clean(self, probabilities: Tensor, data: str) -> None:
+        self._write("clean.safetensors", {"probabilities": probabilities}, weights=self.weights, data=data)
+
+    # ---- attempts
+
+    def has_block(self, attempt: Attempt, block: int) -> bool:
+        return (self.path / _block_name(attempt.key, block)).exists()
+
+    def save_block(self, attempt: Attempt, block: int, result: Block) -> None:
+        name = _block_name(attempt.key, block)
+        (self.path / name).parent.mkdir(parents=True, exist_ok=True)
+        about = {"case": json.dumps(to_plain(attempt.case)), "restart": attempt.restart, "seed": attempt.seed, "key": attempt.key}
+        cost = {"seconds": result.seconds, "forwards": result.forwards, "backwards": result.backwards}
+        tensors = {"probabilities": result.probabilities, "value": result.value}
+        self._write(name, tensors, **about, **cost, weights=attempt.weights, data=attempt.data)
+
+    def attempts(self) -> dict[Attempt, list[Block]]:
+        """Every stored attempt with its blocks, from the first one on without a gap."""
+        found = {}
+        for folder in sorted((self.path / "attempts").glob("*")):
+            blocks: list[Block] = []
+            while (folder / f"{len(blocks):04d}.safetensors").exists():
+                name = _block_name(folder.name, len(blocks))
+                advice = f"delete it and run `ccat attack {self.path}` again: it is computed anew"
+                tensors, about = self._read(name, advice)
+                try:
+                    case = case_from_plain(json.loads(about["case"]))
+                    attempt = Attempt(case, int(about["restart"]), about["weights"], about["data"], int(about["seed"]))
+                    cost = float(about["seconds"]), int(about["forwards"]), int(about["backwards"])
+                    blocks.append(Block(tensors["probabilities"], tensors["value"], *cost))
+                except (ValueError, KeyError, TypeError) as foreign:
+                    raise StoreError(f"{self.path / name} is not a block of an attempt ({foreign}); {advice}") from foreign
+                if attempt.key != folder.name:
+                    raise StoreError(f"{self.path / name} belongs to another attempt; {advice}")
+            if blocks:
+                found[attempt] = blocks
+        return found
+
+    # ---- perturbations
+
+    def worst(self, threat: str, block: int) -> Tensors | None:
+        """`delta` and `rank` of the worst attempt per example, if they are those of these weights."""
+        name = _worst_name(threat, block)
+        if not (self.path / name).exists():
+            return None
+        tensors, about = self._read(name, "delete it and attack again")
+        return tensors if about.get("weights") == self.weights else None
+
+    def save_worst(self, threat: str, block: int, tensors: Tensors) -> None:
+        name = _worst_name(threat, block)
+        (self.path / name).parent.mkdir(parents=True, exist_ok=True)
+        self._write(name, tensors, weights=self.weights)
+
+    # ---- housekeeping
+
+    def disk_use(self) -> dict[str, int]:
+        """Bytes by what they are for."""
+        use: dict[str, int] = {}
+        for file in self.path.rglob("*"):
+            if file.is_file():
+                top = file.relative_to(self.path).parts[0].removesuffix(".safetensors")
+                kind = "unfinished" if file.name.endswith(UNFINISHED) else top
+                use[kind] = use.get(kind, 0) + file.stat().st_size
+        return use
+
+    def prune(self) -> int:
+        """Deletes what is no longer needed: unfinished files, the checkpoint of a finished training, results of other weights."""
+        before = sum(self.disk_use().values())
+        for file in self.path.rglob(f".*{UNFINISHED}"):
+            file.unlink()
+        if self.trained:
+            (self.path / "checkpoint.safetensors").unlink(missing_ok=True)
+            for attempt in self.attempts():
+                if attempt.weights != self.weights:
+                    shutil.rmtree(self.path / "attempts" / attempt.key)
+            for file in (self.path / "worst").rglob("*.safetensors"):
+                _, about = self._read(str(file.relative_to(self.path)), "delete it")
+                if about.get("weights") != self.weights:
+                    file.unlink()
+        return before - sum(self.disk_use().values())
+
+    # ---- safetensors with a schema
+
+    def _write(self, name: str, tensors: Tensors, **about: object) -> None:
+        text = {"schema": str(SCHEMA), **{key: str(value) for key, value in about.items()}}
+        write_whole(self.path / name, save({key: value.contiguous() for key, value in tensors.items()}, text))
+
+    def _read(self, name: str, advice: str) -> tuple[Tensors, dict[str, str]]:
+        file = self.path / name
+        content = file.read_bytes()
+        try:
+            tensors = load(content)
+            about = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")]).get("__metadata__", {})
+        except (SafetensorError, ValueError) as broken:
+            raise StoreError(f"{file} is damaged ({broken}); {advice}") from broken
+        if about.get("schema") != str(SCHEMA):
+            raise StoreError(f"{file} was not written by this version of ccat (its schema is {about.get('schema')}); {advice}")
+        return tensors, about
+
+
+def find_runs(root: Path) -> list[Run]:
+    """The runs in a directory, by name."""
+    return [Run.open(file.parent) for file in sorted(root.glob("*/run.json"))]
+
+
+def _block_name(key: str, block: int) -> str:
+    return f"attempts/{key}/{block:04d}.safetensors"
+
+
+def _worst_name(threat: str, block: int) -> str:
+    return f"worst/{threat.replace(':', '-').replace('/', '-')}/{block:04d}.safetensors"
+
+
+def _read_text(file: Path) -> str:
+    try:
+        return file.read_text()
+    except OSError:
+        return ""
+
+
+def _difference(old: Recipe, new: Recipe) -> str:
+    before, after = flatten(old), flatten(new)
+    changed = [name for name in before.keys() | after.keys() if before.get(name) != after.get(name)]
+    return ", ".join(f"{name} is {before.get(name, 'absent')}, not {after.get(name, 'absent')}" for name in sorted(changed)[:3])
