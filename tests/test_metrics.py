@@ -179,6 +179,11 @@ def test_the_roc_curve_encloses_the_auc() -> None:
     assert -np.trapezoid(curves.tpr, curves.fpr) == pytest.approx(metrics.auc(clean, attacked))
 
 
+def test_a_tiny_rate_keeps_the_best() -> None:
+    held_out = Outcome(np.zeros(5, dtype=bool), np.arange(5.0))
+    assert threshold(held_out, 1e-12) == 4
+
+
 def test_outcomes_of_probabilities() -> None:
     made = metrics.outcome([[0.7, 0.2, 0.1], [0.2, 0.3, 0.5]], [0, 1])
     assert made.wrong.tolist() == [False, True]
@@ -202,6 +207,10 @@ ONE = Outcome(np.array([False]), np.array([0.5]))
         (lambda: threshold(ONE, 99), "0.99 for 99 %"),
         (lambda: threshold(ONE, math.nan), "between 0 and 1"),
         (lambda: threshold(Outcome(np.zeros(99, dtype=bool), np.arange(99.0)), 0.99), "at least 100 .* there are 99"),
+        (lambda: threshold(Outcome(np.zeros(99, dtype=bool), np.arange(99.0)), 1 - 1e-12), "needs at least 1000"),
+        (lambda: metrics.outcome([[math.nan, 0.5]], [0]), "example 0 has NaN"),
+        (lambda: metrics.outcome(np.zeros((0, 10)), np.zeros(0, dtype=int)), "probabilities must be"),
+        (lambda: metrics.outcome([[0.5, 0.5]], [0.5]), "N integers"),
         (lambda: metrics.error(ONE, math.nan), "NaN"),
         (lambda: metrics.robust_error(ONE, Outcome(np.array([True] * 2), np.array([0.1, 0.2])), 0.5), "same examples"),
         (lambda: worst(ONE, [Outcome(np.array([True] * 2), np.array([0.1, 0.2]))]), "same examples"),

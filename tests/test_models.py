@@ -49,15 +49,42 @@ def test_models_come_back_from_disk_as_they_were(tmp_path: Path, name: str, argu
     assert [file.name for file in tmp_path.iterdir()] == ["model.safetensors"]
 
 
-def test_fresh_weights_depend_on_the_generator_only() -> None:
+def test_the_resnet_halves_twice_and_ends_in_averages_of_positive_features() -> None:
+    model = create_model("resnet20", seeded(), channels=1)
+    shapes = []
+    for block in model.blocks:  # type: ignore[union-attr]
+        block.register_forward_hook(lambda _, __, output: shapes.append((tuple(output.shape[1:]), bool((output >= 0).all()))))
+    model(torch.rand(2, 1, 28, 28, generator=seeded()))
+    assert shapes == [((64, 28, 28), True)] * 3 + [((128, 14, 14), True)] * 3 + [((256, 7, 7), True)] * 3
+
+
+def test_fresh_weights_are_kaiming_fan_out() -> None:
+    model = create_model("resnet20", seeded())
+    for module in model.modules():
+        if isinstance(module, nn.Conv2d):
+            fan_out = module.out_channels * module.kernel_size[0] ** 2
+            assert module.weight.std().item() == pytest.approx((2 / fan_out) ** 0.5, rel=0.1)
+        if isinstance(module, nn.Linear):
+            assert abs(module.weight.mean().item()) < 0.005
+            assert module.weight.abs().max().item() <= 1 / 16
+
+
+def test_fresh_weights_depend_on_the_generator_only(tmp_path: Path) -> None:
     state = torch.get_rng_state()
+    save_model(create_model("lenet", seeded(1)), tmp_path / "model.safetensors")
+    load_model(tmp_path / "model.safetensors")
+    assert torch.get_rng_state().equal(state), "the global generator is not touched"
     first = create_model("lenet", seeded(1)).state_dict()
     torch.rand(1)
     second = create_model("lenet", seeded(1)).state_dict()
     other = create_model("lenet", seeded(2)).state_dict()
-    torch.set_rng_state(state)
     assert all(first[key].equal(second[key]) for key in first)
     assert not first["classifier.weight"].equal(other["classifier.weight"])
+
+
+def test_a_model_of_another_precision_comes_back_in_it(tmp_path: Path) -> None:
+    save_model(create_model("lenet", seeded()).double(), tmp_path / "model.safetensors")
+    assert load_model(tmp_path / "model.safetensors")(torch.zeros(1, 1, 28, 28, dtype=torch.float64)).dtype == torch.float64
 
 
 def test_an_unfinished_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,5 +147,5 @@ def test_wrong_names_and_foreign_modules_are_refused(tmp_path: Path) -> None:
         create_model("lenet", seeded(), depth=3)
     with pytest.raises(ValueError, match="not Linear"):
         save_model(nn.Linear(2, 2), tmp_path / "model.safetensors")
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match=r"there is no directory .*nowhere"):
         save_model(create_model("lenet", seeded()), tmp_path / "nowhere" / "model.safetensors")

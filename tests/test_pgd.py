@@ -40,7 +40,17 @@ def test_it_finds_the_worst_perturbation_of_a_linear_model(threat: Threat, rate:
     reached = (found.delta * weight).sum((1, 2, 3))
     optimum = best_linear(type(threat).__name__, threat.epsilon, x, weight)
     assert (reached <= optimum * (1 + 1e-9)).all()
-    torch.testing.assert_close(reached, optimum, rtol=1e-3, atol=0)
+    torch.testing.assert_close(reached, optimum, rtol=1e-3 if isinstance(threat, L1) else 1e-6, atol=0)
+
+
+@pytest.mark.parametrize(("rate", "least"), [(10.0, 0.4), (250.0, 0.7), (1e5, 1 - 1e-9)])
+def test_l0_needs_steps_that_cross_the_box(rate: float, least: float) -> None:
+    """A new pixel has to win its place in one step: small rates stay with the first choice. The suites take large ones."""
+    weight = torch.randn(1, 28, 28, generator=seeded(31), dtype=torch.float64)
+    x = _grey_images("grey", seeded(32))
+    found = PGD(300, rate)(Problem.of(Linear(weight), x, torch.zeros(8, dtype=torch.int64), L0(10), _margin), seeded())
+    share = (found.delta * weight).sum((1, 2, 3)) / best_linear("L0", 10, x, weight)
+    assert least <= share.min() <= 1 + 1e-9
 
 
 def _grey_images(kind: str, generator: torch.Generator) -> Tensor:
@@ -122,6 +132,8 @@ def test_attacks_raise_the_confidence_of_a_wrong_class() -> None:
         (lambda: PGD(-3, 0.1), "iterations"),
         (lambda: PGD(2.5, 0.1), "iterations"),  # type: ignore[arg-type]
         (lambda: PGD(10, 0.0), "rate"),
+        (lambda: PGD(10, "0.1"), "rate must be a number"),  # type: ignore[arg-type]
+        (lambda: PGD(10, True), "rate must be a number"),
         (lambda: PGD(10, float("nan")), "rate"),
         (lambda: PGD(10, 0.1, momentum=1.0), "momentum"),
         (lambda: PGD(10, 0.1, backtracking=1.0), "backtracking"),

@@ -51,7 +51,7 @@ def test_climb_is_at_with_the_gradient() -> None:
     assert not climbed.value.requires_grad
     step = 1e-6
     probe = torch.randn(4, 3, 8, 8, generator=seeded(5), dtype=torch.float64)
-    image = one.image(climbed)
+    image = one.images(climbed)
     rise = (one.score(image + step * probe, torch.arange(4)) - one.score(image - step * probe, torch.arange(4))) / (2 * step)
     torch.testing.assert_close((gradient * probe).sum((1, 2, 3)), rise.detach(), rtol=1e-5, atol=1e-7)
 
@@ -82,11 +82,15 @@ NAN = images(1).index_put((torch.tensor(3), torch.tensor(0), torch.tensor(0), to
     ("make", "message"),
     [
         (lambda: problem(x=BAD), r"in \[0,1\].*example 2"),
-        (lambda: problem(x=-BAD), r"example 0, 1, 2, 3"),
+        (lambda: problem(x=-BAD), "examples 0, 1, 2, 3"),
         (lambda: problem(x=NAN), "NaN: see example 3"),
         (lambda: problem(x=images(1)[0]), r"shape \(N, C, H, W\), not \(3, 8, 8\)"),
         (lambda: problem(x=images(1)[:0], y=torch.arange(0)), "non-empty"),
-        (lambda: problem(x=(images(1) * 255).byte()), "divide 8-bit images by 255"),
+        (lambda: problem(x=(images(1) * 255).byte()), r"8-bit images are x.float\(\) / 255"),
+        (lambda: problem(x=images(1).half()), "float32 or float64"),
+        (lambda: problem(x=torch.full((4, 3, 8, 8), 1.0000001)), r"range over \[1\.0\d+, 1\.0\d+\]"),
+        (lambda: problem(x=images(1).float()), "images are torch.float32 on cpu, the model is torch.float64"),
+        (lambda: problem(model=lambda x: x), "nn.Module, not function"),  # type: ignore[arg-type]
         (lambda: Problem([[0.5]], Linf(0.1), lambda image, rows: rows), "not list"),  # type: ignore[arg-type]
         (lambda: problem(y=torch.arange(3)), "4 integers"),
         (lambda: problem(y=torch.rand(4)), "4 integers"),
@@ -107,7 +111,11 @@ def test_bad_input_is_refused_before_anything_runs(make: Callable[[], Any], mess
         (lambda x: x.flatten(1)[:, :1], "K at least 2"),
         (lambda x: x.flatten(1)[:2], "must return logits"),
         (lambda x: x, "must return logits"),
-        (lambda x: (x - x.detach()).abs().sqrt().flatten(1)[:, :10] + x.flatten(1)[:, :10], "gradient is not a number"),
+        (
+            lambda x: (x - x.detach()).abs().sqrt().flatten(1)[:, :10] + x.flatten(1)[:, :10],
+            "gradient is not finite: see examples 0, 1, 2, 3",
+        ),
+        (lambda x: x.detach().flatten(1)[:, :10], "the score has no gradient"),
     ],
 )
 def test_a_model_that_misbehaves_is_named(answer: Callable[[Tensor], Tensor], message: str) -> None:
@@ -129,7 +137,30 @@ def test_a_score_gives_one_value_per_image() -> None:
         Problem(images(1), Linf(0.1), lambda image, rows: image.sum()).at(torch.zeros(4, 3, 8, 8))
 
 
-def test_the_generator_may_live_elsewhere_than_float32_images() -> None:
+def test_a_perturbation_that_is_not_finite_is_refused() -> None:
+    for bad in (math.nan, math.inf):
+        with pytest.raises(ValueError, match="the perturbation is not finite: see example 1;"):
+            problem().at(torch.zeros(4, 3, 8, 8).index_fill(0, torch.tensor(1), bad).double())
+
+
+def test_labels_may_be_any_integers() -> None:
+    delta = torch.zeros(4, 3, 8, 8, dtype=torch.float64)
+    assert problem(y=torch.arange(4, dtype=torch.int32)).at(delta).value.equal(problem().at(delta).value)
+
+
+def test_weights_are_frozen_and_the_model_in_evaluation_mode_while_attacked() -> None:
+    model = Small(3, 10).train()
+    seen = []
+
+    def look(module: nn.Module, _: object) -> None:
+        seen.append(module.training or any(weight.requires_grad for weight in module.parameters()))
+
+    model.register_forward_pre_hook(look)
+    PGD(2, 0.1)(problem(model), seeded())
+    assert seen == [False] * 3
+
+
+def test_float32_images_give_float32_results() -> None:
     one = Problem.of(Small(3, 10).float(), images(1).float(), torch.arange(4), L2(1.0), other_class_confidence)
     found = PGD(3, 0.1, start="random")(one, seeded())
     assert found.delta.dtype == torch.float32

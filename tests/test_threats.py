@@ -1,3 +1,4 @@
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ from scipy.optimize import brentq
 from torch import Tensor
 from truth import seeded
 
+import ccat.threats
 from ccat import L0, L1, L2, Frame, Linf, Threat
 
 # one line per threat
@@ -205,6 +207,40 @@ def test_rows_of_any_scale_move_alike_and_alone(name: str) -> None:
         torch.testing.assert_close(threat.project(x, big)[part], threat.project(x[part], big[part]))
 
 
+@pytest.mark.parametrize("threat", [L2(1.0), L1(1.0, density=0.5), L0(2)])
+def test_what_is_held_at_a_wall_stays_in_the_step_at_no_cost(threat: L2 | L1 | L0) -> None:
+    """Otherwise a projection takes it back to make room for others: it found 89 % instead of 80 % at L0 15."""
+    gradient = torch.tensor([[9.0, -8.0], [3.0, -4.0]]).view(1, 1, 2, 2)
+    image = torch.tensor([[1.0, 0.0], [0.5, 0.5]]).view(1, 1, 2, 2)
+    step = threat.ascent(gradient, image).flatten()
+    assert step[:2].tolist() == [1, -1], "as hard as a whole step"
+    alone = threat.ascent(torch.tensor([[0.0, 0.0], [3.0, -4.0]]).view(1, 1, 2, 2), image).flatten()
+    torch.testing.assert_close(step[2:], alone[2:])
+    faint = threat.ascent(gradient * torch.tensor([[1.0, 1.0], [1e-25, 1e-25]]), image).flatten()
+    torch.testing.assert_close(faint, step)
+
+
+@threats
+@pytest.mark.parametrize("scale", [1e25, 1e6])
+def test_huge_perturbations_are_projected_in_float32(name: str, scale: float) -> None:
+    threat, x = THREATS[name], images(9).float()
+    delta = threat.project(x, noise(9, 1.0).float() * scale)
+    assert delta.isfinite().all()
+    assert (threat.size(delta) <= threat.epsilon * (1 + 1e-6)).all()
+    assert (threat.size(delta) >= threat.epsilon * 0.9).all() or scale > 1e6 or not getattr(threat, "boxed", True)
+
+
+def test_a_ball_larger_than_the_box_allows_everything() -> None:
+    x, delta = images(9), noise(9, 3.0)
+    for threat in (L2(1e200), L1(1e200), L0(10**6)):
+        torch.testing.assert_close(threat.project(x, delta), _clip(x, delta))
+
+
+def test_every_public_threat_is_in_the_table() -> None:
+    public = {name for name, kind in vars(ccat.threats).items() if dataclasses.is_dataclass(kind)}
+    assert public == {type(threat).__name__ for threat in THREATS.values()}
+
+
 @threats
 def test_a_zero_gradient_and_a_cornered_image_give_finite_steps(name: str) -> None:
     threat, x = THREATS[name], torch.zeros(2, 3, 8, 8)
@@ -238,12 +274,12 @@ def test_samples_come_from_the_generator_and_fill_the_threat(name: str) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Linf(0.0), "epsilon must be a positive"),
-        (lambda: Linf(-0.1), "epsilon must be a positive"),
+        (lambda: Linf(0.0), "epsilon must be a number above 0"),
+        (lambda: Linf(-0.1), "epsilon must be a number above 0"),
         (lambda: Linf(8), "8/255"),
-        (lambda: L2(math.nan), "epsilon must be a positive"),
-        (lambda: L2(math.inf), "epsilon must be a positive"),
-        (lambda: L1("18"), "epsilon must be a positive"),  # type: ignore[arg-type]
+        (lambda: L2(math.nan), "above 0 and finite, not nan"),
+        (lambda: L2(math.inf), "above 0 and finite, not inf"),
+        (lambda: L1("18"), "not '18'"),  # type: ignore[arg-type]
         (lambda: L1(18.0, density=0.0), "density"),
         (lambda: L0(1.5), "whole number"),  # type: ignore[arg-type]
         (lambda: L0(0), "at least 1"),

@@ -218,8 +218,9 @@ def _export(options: Namespace) -> None:
 def _score(options: Namespace) -> None:
     threat = parse_threat(options.threat)
     try:
-        x_adv = torch.from_numpy(np.load(options.file, allow_pickle=False)["x_adv"])
-    except (KeyError, ValueError, IndexError) as wrong:
+        with np.load(options.file, allow_pickle=False) as file:
+            x_adv = torch.from_numpy(file["x_adv"])
+    except (KeyError, ValueError, IndexError, TypeError, AttributeError) as wrong:
         raise ValueError(f"{options.file} is not an .npz file with an array x_adv ({wrong})") from wrong
     size = score(_run(options.run), x_adv, threat, options.name, _device(options))
     outside = f"; the largest was {size:g} and was projected" if size > threat.epsilon * (1 + 1e-5) else ""
@@ -279,14 +280,15 @@ def _named(name: str, table: Mapping[str, Named], what: str) -> Named:
 def _overridden(recipe: Recipe, arguments: Sequence[str]) -> Recipe:
     """The recipe with `--field value` or `--field=value` set."""
     words = iter([part for argument in arguments for part in (argument.split("=", 1) if argument.startswith("--") else [argument])])
+    changes = {}
     for word in words:
         if not word.startswith("--"):
             raise ValueError(f"{word!r} is not an option; fields are set as --epochs 3")
         value = next(words, None)
         if value is None:
             raise ValueError(f"{word} needs a value")
-        recipe = override(recipe, word.removeprefix("--").replace("-", "_"), value)
-    return recipe
+        changes[word.removeprefix("--").replace("-", "_")] = value
+    return override(recipe, changes)
 
 
 def _device(options: Namespace) -> str:

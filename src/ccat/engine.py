@@ -5,8 +5,10 @@ only then.
 """
 
 import multiprocessing
+import multiprocessing.connection
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -34,18 +36,30 @@ def run(function: Callable[[Unit], Result], units: Sequence[Unit], workers: int)
         for unit in units:
             yield unit, function(unit)
         return
-    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_begin)
-    try:
-        yield from zip(units, pool.map(function, units), strict=True)
-    except BrokenProcessPool as broken:
-        raise WorkerError("a worker process was killed, perhaps for lack of memory; what is finished is stored, start again") from broken
-    finally:
-        processes = list((pool._processes or {}).values())
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in processes:
-            process.terminate()
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_begin) as pool:
+        futures = [pool.submit(function, unit) for unit in units]
+        try:
+            for unit, future in zip(units, futures, strict=True):
+                yield unit, future.result()
+        except BrokenProcessPool as broken:
+            raise WorkerError(
+                "a worker process was killed, perhaps for lack of memory; what is finished is stored, start again"
+            ) from broken
+        except BaseException:  # an error, an interrupt, or nobody wants more: end the workers at once
+            for process in list((pool._processes or {}).values()):
+                process.terminate()
+            raise
 
 
 def _begin() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
+
+
+def _end_with_parent() -> None:
+    """A parent that is killed cannot end its workers: they watch it."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    multiprocessing.connection.wait([parent.sentinel])
+    os._exit(1)

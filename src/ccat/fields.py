@@ -67,18 +67,25 @@ def flatten(value: Any, prefix: str = "") -> dict[str, str]:
     return flat
 
 
-def override(value: T, name: str, text: str) -> T:
-    """A copy with the field of that dotted name set to what the text says, in the field's own type."""
-    if name not in flatten(value):
-        near = difflib.get_close_matches(name, flatten(value), n=3, cutoff=0.5) or list(flatten(value))
-        raise ValueError(f"there is no field {name!r}; did you mean {' or '.join(near)}?")
-    return _override(value, name.split("."), name, text)
+def override(value: T, changes: Mapping[str, str]) -> T:
+    """A copy with the fields of these dotted names set to what the texts say, each in its own type, all at once."""
+    for name in changes:
+        if name not in flatten(value):
+            near = difflib.get_close_matches(name, flatten(value), n=3, cutoff=0.5) or list(flatten(value))
+            raise ValueError(f"there is no field {name!r}; did you mean {' or '.join(near)}?")
+    return _override(value, changes, "")
 
 
-def _override(value: T, path: list[str], name: str, text: str) -> T:
-    first, *rest = path
-    new = _override(getattr(value, first), rest, name, text) if rest else parse(text, typing.get_type_hints(type(value))[first], name)
-    return dataclasses.replace(value, **{first: new})  # type: ignore[type-var]
+def _override(value: T, changes: Mapping[str, str], prefix: str) -> T:
+    types_of = typing.get_type_hints(type(value))
+    new: dict[str, Any] = {}
+    for field in {name.removeprefix(prefix).split(".")[0] for name in changes}:
+        inner = f"{prefix}{field}."
+        if deeper := {name: text for name, text in changes.items() if name.startswith(inner)}:
+            new[field] = _override(getattr(value, field), deeper, inner)
+        else:
+            new[field] = parse(changes[prefix + field], types_of[field], prefix + field)
+    return dataclasses.replace(value, **new)  # type: ignore[type-var]
 
 
 def parse(text: str, kind: Any, name: str) -> Any:

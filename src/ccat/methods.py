@@ -15,6 +15,8 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from ccat.attacks import Attack, Problem
+from ccat.attacks.problem import require_batch, require_logits
+from ccat.checks import require_number
 from ccat.objectives import Objective, cross_entropy, other_class_confidence
 from ccat.threats import Threat
 
@@ -32,7 +34,8 @@ class Normal:
     """Cross-entropy on clean images."""
 
     def __call__(self, model: nn.Module, forward: Forward, x: Tensor, y: Tensor, generator: Generator) -> Tensor:
-        return functional.cross_entropy(forward(x), y)
+        y = require_batch(x, y)
+        return _cross_entropy(forward(x), y)
 
 
 @dataclass(frozen=True)
@@ -48,14 +51,14 @@ class Adversarial:
     objective: Objective = cross_entropy
 
     def __post_init__(self) -> None:
-        if not 0 < self.share <= 1:
-            raise ValueError(f"Adversarial: share must be above 0 and at most 1, not {self.share!r}")
+        require_number("Adversarial: share", self.share, 0, 1, high_too=True)
 
     def __call__(self, model: nn.Module, forward: Forward, x: Tensor, y: Tensor, generator: Generator) -> Tensor:
-        count = attacked(self.share, len(x))
+        y = require_batch(x, y)
+        count = attacked_count(self.share, len(x))
         problem = Problem.of(model, x[:count], y[:count], self.threat, self.objective)
-        images = torch.cat([problem.image(self.attack(problem, generator)), x[count:]])
-        return functional.cross_entropy(forward(images), y)
+        images = torch.cat([problem.images(self.attack(problem, generator)), x[count:]])
+        return _cross_entropy(forward(images), y)
 
 
 @dataclass(frozen=True)
@@ -67,14 +70,15 @@ class ConfidenceCalibrated:
     rho: float = 10.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.rho < float("inf"):
-            raise ValueError(f"ConfidenceCalibrated: rho must be positive and finite, not {self.rho!r}")
+        require_number("ConfidenceCalibrated: rho", self.rho, 0)
 
     def __call__(self, model: nn.Module, forward: Forward, x: Tensor, y: Tensor, generator: Generator) -> Tensor:
-        half = attacked(0.5, len(x))
+        y = require_batch(x, y)
+        half = attacked_count(0.5, len(x))
         problem = Problem.of(model, x[:half], y[:half], self.threat, other_class_confidence)
         found = self.attack(problem, generator)  # line 4
-        logits = forward(torch.cat([problem.image(found), x[half:]]))
+        logits = forward(torch.cat([problem.images(found), x[half:]]))
+        require_logits(logits, y)
         one_hot = functional.one_hot(y, logits.shape[1]).to(logits.dtype)
         lam = torch.ones_like(one_hot[:, :1])  # λ(0) = 1
         lam[:half, 0] = transition(self.threat.size(found.delta) / self.threat.epsilon, self.rho)  # line 6
@@ -87,6 +91,11 @@ def transition(distance: Tensor, rho: float) -> Tensor:
     return (1 - distance.clamp(max=1)) ** rho
 
 
-def attacked(share: float, batch: int) -> int:
+def attacked_count(share: float, batch: int) -> int:
     """How many of a batch are attacked: at least one."""
-    return max(1, int(share * batch))
+    return max(1, int(share * batch + 1e-9))
+
+
+def _cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
+    require_logits(logits, y)
+    return functional.cross_entropy(logits, y)

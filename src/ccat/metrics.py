@@ -1,7 +1,7 @@
 """Metrics of a classifier that may reject: how often what it accepts is wrong, clean and under attack.
 
 An example is accepted if its score reaches the threshold τ. Positives, for TPR, FPR and AUC, are the correctly classified clean
-examples; negatives are the successful adversarial examples of those. Every metric takes one τ or an array of them, which gives a curve;
+examples; negatives are the successful adversarial examples of those. A metric takes one τ or an array of them, which gives a curve;
 τ = −∞ means that nothing is rejected. Where nothing is accepted an error is 0: read it beside `coverage`. A rate over no examples is NaN.
 
 Shapes: wrong, score (N,).
@@ -11,10 +11,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 Floats = NDArray[np.float64]
@@ -44,16 +44,23 @@ class Outcome:
         return len(self.wrong)
 
 
-def outcome(probabilities: ArrayLike, labels: ArrayLike) -> Outcome:
+def outcome(probabilities: Any, labels: Any) -> Outcome:
     """The outcome of predicted probabilities (N, K): the score is the confidence, max_k f_k."""
-    f, y = np.asarray(probabilities), np.asarray(labels)
-    if f.ndim != 2 or y.shape != f.shape[:1]:
-        raise ValueError(f"probabilities must be (N, K) and labels (N,), not {f.shape} and {y.shape}")
+    f, y = _array(probabilities), _array(labels)
+    if f.ndim != 2 or y.shape != f.shape[:1] or f.size == 0 or not np.issubdtype(y.dtype, np.integer):
+        raise ValueError(f"probabilities must be (N, K) and labels N integers, not {f.shape} and {y.shape} of {y.dtype}")
+    if np.isnan(f).any():
+        raise ValueError(f"probabilities must be numbers, but example {int(np.isnan(f).any(1).argmax())} has NaN")
     if not ((f >= 0).all() and np.abs(f.sum(1) - 1).max() < 1e-3):
         raise ValueError("probabilities must be at least 0 and sum to 1 in each row; apply softmax to logits first")
     if not ((y >= 0) & (y < f.shape[1])).all():
         raise ValueError(f"labels must be 0 to {f.shape[1] - 1}, but range from {y.min()} to {y.max()}")
     return Outcome(f.argmax(1) != y, f.max(1))
+
+
+def _array(values: Any) -> NDArray[Any]:
+    """Arrays, lists, and tensors on any device."""
+    return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
 
 
 def worst(clean: Outcome, attempts: Sequence[Outcome]) -> Outcome:
@@ -68,16 +75,16 @@ def worst(clean: Outcome, attempts: Sequence[Outcome]) -> Outcome:
 
 def threshold(held_out: Outcome, tpr: float) -> float:
     """The largest τ that accepts at least a share `tpr` of the correctly classified among held-out clean examples."""
+    tpr = float(tpr)
     if not 0 < tpr < 1:
         raise ValueError(f"the TPR must lie strictly between 0 and 1, not {tpr!r}; write 0.99 for 99 %")
     positives = np.sort(held_out.score[~held_out.wrong])
-    share = Fraction(tpr).limit_denominator(10**9)  # 0.07 means 7/100, not the float beside it, so that the count is not off by one
+    share = Fraction(tpr).limit_denominator(10**6)  # 0.07 means 7/100, not the float beside it, so that the count is not off by one
     if len(positives) * (1 - share) < 1:
         raise ValueError(
-            f"a TPR of {tpr:g} needs at least {math.ceil(1 / (1 - share))} correctly classified held-out examples; "
-            f"there are {len(positives)}"
+            f"a TPR of {tpr!r} needs at least {round(1 / (1 - tpr))} correctly classified held-out examples; there are {len(positives)}"
         )
-    return float(positives[len(positives) - math.ceil(len(positives) * share)])
+    return float(positives[len(positives) - max(1, math.ceil(len(positives) * share))])
 
 
 def coverage(examples: Outcome, tau: Tau) -> Tau:

@@ -16,7 +16,10 @@ Objective = Callable[[Tensor, Tensor], Tensor]
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """−log f_y: the loss that standard adversarial training maximises."""
+    """−log f_y: the loss that standard adversarial training maximises.
+
+    Its gradient vanishes where the model is surer of y than float32 can tell, by some hundred logits; those of the others do not.
+    """
     return functional.cross_entropy(logits, labels, reduction="none")
 
 

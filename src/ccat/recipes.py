@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol
 from torch import Generator
 
 from ccat.attacks import PGD, Attack, Found, Problem
+from ccat.checks import require_count, require_number
 from ccat.data import DATASETS
 from ccat.fields import from_plain, parse, to_plain
 from ccat.methods import Adversarial, ConfidenceCalibrated, Method, Normal
@@ -33,8 +34,7 @@ class PerEpoch:
     factor: float = 0.95
 
     def __post_init__(self) -> None:
-        if not 0 < self.factor <= 1:
-            raise ValueError(f"PerEpoch: factor must be above 0 and at most 1, not {self.factor!r}")
+        require_number("PerEpoch: factor", self.factor, 0, 1, high_too=True)
 
     def __call__(self, done: float, epochs: int) -> float:
         return self.factor ** math.floor(done)
@@ -76,13 +76,12 @@ class Recipe:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("epochs", 1), ("held_out", 1), ("batch", 2)):
-            if getattr(self, name) < least:
-                raise ValueError(f"Recipe: {name} must be at least {least}, not {getattr(self, name)}")
+        for name in ("epochs", "held_out", "batch"):
+            require_count(f"Recipe: {name}", getattr(self, name))
         if self.images is not None and self.images < self.held_out + self.batch:
             raise ValueError(f"Recipe: {self.images} images are fewer than one batch and the {self.held_out} held out")
-        if not 0 < self.rate < math.inf or not 0 <= self.momentum < 1:
-            raise ValueError(f"Recipe: rate {self.rate} must be positive and momentum {self.momentum} at least 0 and below 1")
+        require_number("Recipe: rate", self.rate, 0)
+        require_number("Recipe: momentum", self.momentum, 0, 1, low_too=True)
         if self.dataset not in DATASETS:
             raise ValueError(f"Recipe: there is no dataset {self.dataset!r}; there are {', '.join(DATASETS)}")
         if self.model not in MODELS:
@@ -102,8 +101,7 @@ class Case:
     source: Literal["test", "noise"] = "test"
 
     def __post_init__(self) -> None:
-        if self.restarts < 1:
-            raise ValueError(f"Case: restarts must be at least 1, not {self.restarts}")
+        require_count("Case: restarts", self.restarts)
 
     def identity(self) -> dict[str, Any]:
         """What its numbers depend on: not what it is called, nor how often it is repeated."""

@@ -17,6 +17,8 @@ from typing import Literal, Protocol
 import torch
 from torch import Generator, Tensor
 
+from ccat.checks import require_count, require_number
+
 _IMAGE = (1, 2, 3)  # the dimensions of one image in a batch
 _ROUNDING = 1e-6  # nearer to 0 or 1 than this counts as there
 _HALVINGS = 40  # the last one is below what float32 can tell apart
@@ -49,7 +51,7 @@ class Linf:
     epsilon: float
 
     def __post_init__(self) -> None:
-        _require_radius("Linf", self.epsilon)
+        require_number("Linf: epsilon", self.epsilon, 0)
         if self.epsilon > 1:
             raise ValueError(f"Linf: epsilon={self.epsilon} allows every image, which are in [0,1]; 8 grey levels are 8/255")
 
@@ -74,7 +76,7 @@ class L2:
     boxed: bool = True
 
     def __post_init__(self) -> None:
-        _require_radius("L2", self.epsilon)
+        require_number("L2: epsilon", self.epsilon, 0)
 
     def size(self, delta: Tensor) -> Tensor:
         return delta.square().sum(_IMAGE).sqrt()
@@ -82,10 +84,13 @@ class L2:
     def project(self, x: Tensor, delta: Tensor) -> Tensor:
         """min(s|δ|, wall) with the largest s ≤ 1 that the ball allows."""
         wall = _wall(x, delta) if self.boxed else torch.full_like(delta, math.inf)
+        peak = delta.abs().amax(_IMAGE).clamp_min(1)  # divided by it, squares of large entries do not overflow
         stopped = torch.zeros_like(delta, dtype=torch.bool)
         while True:  # each round stops entries that reach their wall; few rounds suffice, for the rest grows little
-            left = self.epsilon**2 - torch.where(stopped, wall, 0).square().sum(_IMAGE)
-            scale = (left.clamp_min(0).sqrt() / self.size(torch.where(stopped, 0, delta)).clamp_min(_tiny(delta))).clamp_max(1)
+            used = self.size(torch.where(stopped, wall, 0))
+            left = ((self.epsilon - used).clamp_min(0) * (self.epsilon + used)).sqrt()
+            rest = peak * self.size(torch.where(stopped, 0, delta) / _per_image(peak))
+            scale = (left / rest.clamp_min(_tiny(rest))).clamp_max(1)
             grown = _per_image(scale) * delta
             beyond = ~stopped & (grown.abs() > wall)
             if not beyond.any():
@@ -94,8 +99,8 @@ class L2:
 
     def ascent(self, gradient: Tensor, image: Tensor) -> Tensor:
         """∇/‖∇‖₂."""
-        gradient = _scaled(gradient)
-        return _step(gradient, self.size(_movable(gradient, image, self.boxed)))
+        gradient, movable = _scaled(gradient, image, self.boxed)
+        return _step(gradient, self.size(movable))
 
     def sample(self, x: Tensor, generator: Generator) -> Tensor:
         return _random_direction(self, x, generator)
@@ -110,9 +115,8 @@ class L1:
     boxed: bool = True
 
     def __post_init__(self) -> None:
-        _require_radius("L1", self.epsilon)
-        if not 0 < self.density <= 1:
-            raise ValueError(f"L1: density must be above 0 and at most 1, not {self.density!r}")
+        require_number("L1: epsilon", self.epsilon, 0)
+        require_number("L1: density", self.density, 0, 1, high_too=True)
 
     def size(self, delta: Tensor) -> Tensor:
         return delta.abs().sum(_IMAGE)
@@ -123,7 +127,9 @@ class L1:
         wall = torch.minimum(length, _wall(x, delta)) if self.boxed else length
         feasible = torch.where(self.size(wall) > self.epsilon, length.amax(_IMAGE), 0)
         infeasible = torch.zeros_like(feasible)
-        for _ in range(_HALVINGS):  # the size falls steadily with θ: halving finds it in less time than sorting takes
+        for _ in range(
+            _HALVINGS
+        ):  # the size falls steadily with θ: halving finds it in less time than sorting where entries start and stop
             theta = (feasible + infeasible) / 2
             inside = self.size(torch.minimum(length - _per_image(theta), wall).clamp_min(0)) <= self.epsilon
             feasible, infeasible = torch.where(inside, theta, feasible), torch.where(inside, infeasible, theta)
@@ -131,12 +137,11 @@ class L1:
 
     def ascent(self, gradient: Tensor, image: Tensor) -> Tensor:
         """∇ where it is largest, over its L1 norm there."""
-        gradient = _scaled(gradient)
-        movable = _movable(gradient, image, self.boxed).abs()
-        count = math.ceil(self.density * movable[0].numel())
-        least = movable.flatten(1).topk(count).values[:, -1]
+        gradient, movable = _scaled(gradient, image, self.boxed)
+        count = math.ceil(self.density * movable[0].numel() - 1e-9)
+        least = movable.abs().flatten(1).topk(count).values[:, -1]
         chosen = _per_image(least.clamp_min(_tiny(gradient)))
-        return _step(torch.where(gradient.abs() >= chosen, gradient, 0), self.size(torch.where(movable >= chosen, movable, 0)))
+        return _step(torch.where(gradient.abs() >= chosen, gradient, 0), self.size(torch.where(movable.abs() >= chosen, movable, 0)))
 
     def sample(self, x: Tensor, generator: Generator) -> Tensor:
         return _random_direction(self, x, generator)
@@ -151,7 +156,7 @@ class L0:
     boxed: bool = True
 
     def __post_init__(self) -> None:
-        _require_count("L0", "epsilon", self.epsilon)
+        require_count("L0: epsilon", self.epsilon)
         if self.per not in ("pixel", "entry"):
             raise ValueError(f"L0: per must be 'pixel' or 'entry', not {self.per!r}")
 
@@ -168,8 +173,8 @@ class L0:
 
     def ascent(self, gradient: Tensor, image: Tensor) -> Tensor:
         """∇/‖∇‖₁."""
-        gradient = _scaled(gradient)
-        return _step(gradient, _movable(gradient, image, self.boxed).abs().sum(_IMAGE))
+        gradient, movable = _scaled(gradient, image, self.boxed)
+        return _step(gradient, movable.abs().sum(_IMAGE))
 
     def sample(self, x: Tensor, generator: Generator) -> Tensor:
         """Each pixel with probability ⅔ε over the number of pixels, there a colour of U(0,1)."""
@@ -189,7 +194,7 @@ class Frame:
     width: int
 
     def __post_init__(self) -> None:
-        _require_count("Frame", "width", self.width)
+        require_count("Frame: width", self.width)
 
     @property
     def epsilon(self) -> float:
@@ -232,15 +237,12 @@ def _wall(x: Tensor, delta: Tensor) -> Tensor:
     return torch.where(delta > 0, 1 - x, x)
 
 
-def _movable(gradient: Tensor, image: Tensor, boxed: bool) -> Tensor:
-    """The gradient without the entries that would leave [0,1], where they are or within a rounding error."""
+def _scaled(gradient: Tensor, image: Tensor, boxed: bool) -> tuple[Tensor, Tensor]:
+    """The gradient, and the part of it that does not leave [0,1], scaled so that the largest entry of that part is ±1."""
     leaving = ((image <= _ROUNDING) & (gradient < 0)) | ((image >= 1 - _ROUNDING) & (gradient > 0))
-    return torch.where(leaving, 0, gradient) if boxed else gradient
-
-
-def _scaled(gradient: Tensor) -> Tensor:
-    """The largest entry becomes ±1, so that squares of small gradients do not underflow."""
-    return gradient / _length(gradient.abs().amax(_IMAGE))
+    movable = torch.where(leaving, 0, gradient) if boxed else gradient
+    largest = _length(movable.abs().amax(_IMAGE))  # so that squares of small gradients do not underflow
+    return gradient / largest, movable / largest
 
 
 def _step(gradient: Tensor, length: Tensor) -> Tensor:
@@ -269,13 +271,3 @@ def _random_direction(threat: Threat, x: Tensor, generator: Generator) -> Tensor
 
 def _uniform(shape: tuple[int, ...], like: Tensor, generator: Generator) -> Tensor:
     return torch.rand(shape, generator=generator, device=generator.device, dtype=like.dtype).to(like.device)
-
-
-def _require_radius(name: str, epsilon: float) -> None:
-    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 < epsilon < math.inf:
-        raise ValueError(f"{name}: epsilon must be a positive, finite number, not {epsilon!r}")
-
-
-def _require_count(name: str, field: str, count: int) -> None:
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise ValueError(f"{name}: {field} must be a whole number of at least 1, not {count!r}")

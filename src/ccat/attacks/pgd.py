@@ -7,6 +7,7 @@ import torch
 from torch import Generator, Tensor
 
 from ccat.attacks.problem import Found, Problem, best, choose
+from ccat.checks import require_count, require_number
 
 
 @dataclass(frozen=True)
@@ -25,14 +26,11 @@ class PGD:
     start: Literal["zero", "random", "either"] = "zero"
 
     def __post_init__(self) -> None:
-        if isinstance(self.iterations, bool) or not isinstance(self.iterations, int) or self.iterations < 1:
-            raise ValueError(f"PGD: iterations must be a whole number of at least 1, not {self.iterations!r}")
-        if not 0 < self.rate < float("inf"):
-            raise ValueError(f"PGD: rate must be positive and finite, not {self.rate!r}")
-        if not 0 <= self.momentum < 1:
-            raise ValueError(f"PGD: momentum must be at least 0 and below 1, not {self.momentum!r}")
-        if self.backtracking is not None and not 1 < self.backtracking < float("inf"):
-            raise ValueError(f"PGD: backtracking divides the rate and must be above 1, or None, not {self.backtracking!r}")
+        require_count("PGD: iterations", self.iterations)
+        require_number("PGD: rate", self.rate, 0)
+        require_number("PGD: momentum", self.momentum, 0, 1, low_too=True)
+        if self.backtracking is not None:
+            require_number("PGD: backtracking, which divides the rate,", self.backtracking, 1)
         if self.start not in ("zero", "random", "either"):
             raise ValueError(f"PGD: start must be 'zero', 'random' or 'either', not {self.start!r}")
 
@@ -42,16 +40,16 @@ class PGD:
         velocity = torch.zeros_like(problem.x)
         rate = torch.full_like(problem.x[:, :1, :1, :1], self.rate)
         for iteration in range(1, self.iterations + 1):
-            step = problem.threat.ascent(gradient, problem.image(now))
+            step = problem.threat.ascent(gradient, problem.images(now))
             velocity = self.momentum * velocity + (1 - self.momentum) * step
-            trial, slope = self._look(problem, now.delta + rate * velocity, last=iteration == self.iterations)
+            trial, trial_gradient = self._look(problem, now.delta + rate * velocity, last=iteration == self.iterations)
             found = best(found, trial)
             if self.backtracking is None:
-                now, gradient = trial, slope
+                now, gradient = trial, trial_gradient
             else:
                 accepted = trial.value >= now.value
                 now = choose(accepted, trial, now)
-                gradient = torch.where(accepted[:, None, None, None], slope, gradient)
+                gradient = torch.where(accepted[:, None, None, None], trial_gradient, gradient)
                 rate = torch.where(accepted[:, None, None, None], rate, rate / self.backtracking)
         return found
 

@@ -22,7 +22,7 @@ Score = Callable[[Tensor, Tensor], Tensor]  # (images (M, C, H, W), rows (M,)) -
 
 
 class Found(NamedTuple):
-    """Perturbations and what they score. Only a Problem makes one."""
+    """Perturbations and what they score. Only a Problem makes one; `best` combines two."""
 
     delta: Tensor
     value: Tensor
@@ -59,8 +59,9 @@ class Problem:
     @classmethod
     def of(cls, model: nn.Module, x: Tensor, y: Tensor, threat: Threat, objective: Objective, pool: Tensor | None = None) -> Self:
         """The usual problem: the objective of a model's logits and the labels."""
-        require_images(x)
-        return cls(x, threat, ModelScore(model, _require_labels(y, x), objective), pool)
+        y = require_batch(x, y)
+        _require_model(model, x)
+        return cls(x, threat, ModelScore(model, y, objective), pool)
 
     def at(self, delta: Tensor, rows: Tensor | None = None) -> Found:
         """Projected and scored, one forward. `rows` says which examples the perturbations belong to, all in order by default."""
@@ -74,18 +75,21 @@ class Problem:
             delta, image, rows = self._place(delta, rows)
         with torch.enable_grad():
             value = self._scored(image.requires_grad_(), rows)
+            if not value.requires_grad:
+                raise ValueError("the score has no gradient: does the model run under no_grad, or not depend on the images?")
             (gradient,) = torch.autograd.grad(value.sum(), image)
         self.counts.backwards += len(image)
-        _require_numbers(gradient.flatten(1).isnan().any(1), rows, "gradient")
+        _require_numbers(~gradient.flatten(1).isfinite().all(1), rows, "gradient is not finite")
         return Found(delta, value.detach()), gradient
 
-    def image(self, found: Found) -> Tensor:
+    def images(self, found: Found) -> Tensor:
         """The perturbed images, in [0,1]."""
         return (self.x + found.delta).clamp(0, 1)
 
     def _place(self, delta: Tensor, rows: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         x = self.x if rows is None else self.x[rows]
         rows = torch.arange(len(x), device=x.device) if rows is None else rows
+        _require_numbers(~delta.flatten(1).isfinite().all(1), rows, "perturbation is not finite")
         delta = self.threat.project(x, delta)
         return delta, (x + delta).clamp(0, 1), rows
 
@@ -94,7 +98,7 @@ class Problem:
         self.counts.forwards += len(image)
         if value.shape != rows.shape:
             raise ValueError(f"the score must give one value per image, {tuple(rows.shape)}, but gave {tuple(value.shape)}")
-        _require_numbers(value.isnan(), rows, "score")
+        _require_numbers(value.isnan(), rows, "score is not a number")
         return value
 
 
@@ -120,7 +124,7 @@ class ModelScore:
         with _frozen(self.model):
             logits = self.model(images)
         labels = self.labels[rows]
-        _require_logits(logits, labels)
+        require_logits(logits, labels)
         return self.objective(logits, labels)
 
 
@@ -147,19 +151,21 @@ def require_images(x: Tensor) -> None:
     if not isinstance(x, Tensor) or x.ndim != 4 or x.numel() == 0:
         shape = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
         raise ValueError(f"images must be a non-empty tensor of shape (N, C, H, W), not {shape}")
-    if not x.is_floating_point():
-        raise ValueError(f"images must be floats in [0,1], not {x.dtype}: divide 8-bit images by 255")
+    if x.dtype not in (torch.float32, torch.float64):
+        raise ValueError(f"images must be float32 or float64 in [0,1], not {x.dtype}: 8-bit images are x.float() / 255")
     if x.isnan().any():
         raise ValueError(f"images must not hold NaN: see {_examples(x.isnan().flatten(1).any(1))}")
     outside = ((x < 0) | (x > 1)).flatten(1).any(1)
     if outside.any():
         low, high = x.amin().item(), x.amax().item()
         raise ValueError(
-            f"images must be in [0,1], but range over [{low:g}, {high:g}]: see {_examples(outside)}; normalisation belongs inside the model"
+            f"images must be in [0,1], but range over [{low!r}, {high!r}]: see {_examples(outside)}; normalisation belongs inside the model"
         )
 
 
-def _require_labels(y: Tensor, x: Tensor) -> Tensor:
+def require_batch(x: Tensor, y: Tensor) -> Tensor:
+    """Refuses what is not images and their labels; gives the labels as int64 beside the images."""
+    require_images(x)
     if not isinstance(y, Tensor) or y.shape != x.shape[:1] or y.is_floating_point() or y.dtype == torch.bool:
         what = f"{tuple(y.shape)} of {y.dtype}" if isinstance(y, Tensor) else type(y).__name__
         raise ValueError(f"labels must be {len(x)} integers, one per image, not {what}")
@@ -168,7 +174,8 @@ def _require_labels(y: Tensor, x: Tensor) -> Tensor:
     return y.to(x.device, torch.int64)
 
 
-def _require_logits(logits: Tensor, labels: Tensor) -> None:
+def require_logits(logits: Tensor, labels: Tensor) -> None:
+    """Refuses what is not logits (N, K) that have these labels; warns of probabilities."""
     if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(labels) or logits.shape[1] < 2:
         shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
         raise ValueError(f"the model must return logits of shape ({len(labels)}, K) with K at least 2, not {shape}")
@@ -180,11 +187,23 @@ def _require_logits(logits: Tensor, labels: Tensor) -> None:
             warnings.warn("the model seems to return probabilities; return logits, or results are wrong", stacklevel=2)
 
 
+def _require_model(model: nn.Module, x: Tensor) -> None:
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"the model must be an nn.Module, not {type(model).__name__}; other scores go into Problem(x, threat, score)")
+    weight = next((weight for weight in model.parameters() if weight.is_floating_point()), x)
+    if (weight.dtype, weight.device) != (x.dtype, x.device):
+        raise ValueError(f"the images are {x.dtype} on {x.device}, the model is {weight.dtype} on {weight.device}: use x.to(...)")
+
+
 def _require_numbers(bad: Tensor, rows: Tensor, what: str) -> None:
     if bad.any():
-        raise ValueError(f"the {what} is not a number: see {_examples(bad, rows)}; does the model return NaN or infinite logits?")
+        raise ValueError(f"the {what}: see {_examples(bad, rows)}; does the model return NaN or infinite logits?")
 
 
 def _examples(bad: Tensor, rows: Tensor | None = None) -> str:
     numbers = bad.nonzero()[:, 0].tolist() if rows is None else sorted(set(rows[bad].tolist()))
-    return "example " + ", ".join(str(n) for n in numbers[:5]) + (f" and {len(numbers) - 5} more" if len(numbers) > 5 else "")
+    return (
+        ("example " if len(numbers) == 1 else "examples ")
+        + ", ".join(str(n) for n in numbers[:5])
+        + (f" and {len(numbers) - 5} more" if len(numbers) > 5 else "")
+    )

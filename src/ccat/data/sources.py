@@ -32,6 +32,7 @@ class Source:
 
     name: str
     read: Callable[[], Arrays]
+    fetched: bool = False  # worth keeping in the cache
 
 
 def first_verified(what: str, sources: Sequence[Source], sha256: tuple[str, str], advice: str) -> tuple[Arrays, Source]:

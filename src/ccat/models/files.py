@@ -4,6 +4,7 @@ import json
 import os
 from pathlib import Path
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import nn
@@ -44,9 +45,10 @@ def load_model(path: str | os.PathLike[str]) -> nn.Module:
     if name not in MODELS:
         raise ModelFileError(f"{path} holds the architecture {name!r}; known are {', '.join(MODELS)}")
     try:
-        model = MODELS[name](**json.loads(about["arguments"]))
+        with torch.random.fork_rng(devices=[]):
+            model = MODELS[name](**json.loads(about["arguments"])).to(next(iter(tensors.values())).dtype)
         model.load_state_dict(tensors)
-    except (KeyError, TypeError, ValueError, RuntimeError) as wrong:
+    except (KeyError, TypeError, ValueError, RuntimeError, StopIteration) as wrong:
         raise ModelFileError(f"the weights in {path} do not fit the {name} it says it holds ({_first_lines(wrong)})") from wrong
     return model.eval()
 

@@ -1,5 +1,6 @@
 """The models by name, and their initialisation."""
 
+import torch
 from torch import Generator, nn
 
 from ccat.models.lenet import LeNet
@@ -13,7 +14,8 @@ def create_model(name: str, generator: Generator, **arguments: int) -> nn.Module
     if name not in MODELS:
         raise ValueError(f"there is no model {name!r}; there are {', '.join(MODELS)}")
     try:
-        model = MODELS[name](**arguments)
+        with torch.random.fork_rng(devices=[]):  # PyTorch fills new layers from its global generator
+            model = MODELS[name](**arguments)
     except TypeError as wrong:
         raise ValueError(f"{name} cannot be built from {arguments}: {wrong}") from wrong
     for module in model.modules():

@@ -62,7 +62,7 @@ def _compute(unit: Unit) -> tuple[Block, Tensor]:
     x, y = _examples(Run.open(unit.run).recipe.dataset, attempt.case, unit.block)
     problem = Problem.of(model, x.to(device), y.to(device), attempt.case.threat, attempt.case.objective)
     found = attempt.case.attack(problem, Generator().manual_seed(attempt.seed_of(unit.block)))
-    probabilities = probabilities_of(model, problem.image(found))
+    probabilities = probabilities_of(model, problem.images(found))
     counts = problem.counts
     block = Block(probabilities, found.value.cpu(), time.monotonic() - begin, counts.forwards, counts.backwards)
     return block, found.delta.cpu()
@@ -136,7 +136,7 @@ def score(run: Run, x_adv: Tensor, threat: Threat, name: str, device: str) -> fl
             x, y = _examples(run.recipe.dataset, case, block)
             problem = Problem.of(model, x.to(device), y.to(device), threat, case.objective)
             found = problem.at((x_adv[block * BLOCK : (block + 1) * BLOCK] - x).to(device))
-            probabilities = probabilities_of(model, problem.image(found))
+            probabilities = probabilities_of(model, problem.images(found))
             result = Block(probabilities, found.value.cpu(), time.monotonic() - begin, problem.counts.forwards, 0)
             _store(run, attempt, block, result, found.delta.cpu(), "worst")
         return threat.size(x_adv - images[:count].floats()).max().item()

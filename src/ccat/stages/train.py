@@ -85,7 +85,7 @@ def _probe(probe: Probe, model: nn.Module, images: Images, generator: Generator)
     device = next(model.parameters()).device
     x, y = images.floats().to(device), images.y.to(device)
     problem = Problem.of(model, x, y, probe.threat, probe.objective)
-    attacked = problem.image(probe.attack(problem, generator))
+    attacked = problem.images(probe.attack(problem, generator))
     entry: dict[str, float] = {}
     for name, data in (("clean", x), ("adversarial", attacked)):
         confidence, predicted = probabilities_of(model, data).max(1)

@@ -1,0 +1,333 @@
+"""From one command to a table, on real digits but little else: tiny trainings, tiny attacks."""
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file
+
+from ccat import L2, PGD, Frame, Images, Linf, any_class_confidence, cross_entropy, metrics, other_class_confidence, threshold, worst
+from ccat.cli import main
+from ccat.recipes import SUITES, Case
+from ccat.store import Run
+
+TINY = ["mnist-ccat-demo", "--images=400", "--held-out", "100", "--method.attack.iterations", "2", "--probe.attack.iterations", "2"]
+CASES = (
+    Case("Conf", "PGD", Linf(0.1), PGD(2, 0.05, start="random"), other_class_confidence, restarts=2),
+    Case("Conf", "PGD", Linf(0.2), PGD(2, 0.05), other_class_confidence),
+    Case("CE", "PGD", L2(1.0), PGD(2, 0.5), cross_entropy),
+    Case("Conf", "PGD", Frame(2), PGD(2, 0.5, start="random"), other_class_confidence),
+    Case("distal", "PGD", Linf(0.1), PGD(2, 0.05), any_class_confidence, source="noise"),
+)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mnist_train: Images, mnist_test: Images) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(SUITES, "tiny", CASES)
+    return tmp_path
+
+
+@pytest.fixture
+def trained(here: Path) -> Run:
+    main(["train", *TINY, "--epochs", "1", "--run", "runs/tiny"])
+    return Run.open(Path("runs/tiny"))
+
+
+def says(capsys: pytest.CaptureFixture[str], *arguments: str, error: bool = False) -> str:
+    """What a command prints; with `error`, what it says before it ends with exit code 2."""
+    capsys.readouterr()
+    if error:
+        with pytest.raises(SystemExit) as end:
+            main(list(arguments))
+        assert end.value.code == 2
+        text = capsys.readouterr().err
+        assert "Traceback" not in text
+        return text
+    main(list(arguments))
+    return capsys.readouterr().out
+
+
+def table(text: str) -> dict[str, str]:
+    """The first row of a Markdown table by its head."""
+    head, _, row = text.splitlines()[:3]
+    return dict(zip(*([cell.strip() for cell in line.strip("|").split("|")] for line in (head, row)), strict=True))
+
+
+def test_from_training_to_a_table(trained: Run, mnist_test: Images, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "not attacked yet: `ccat attack" in says(capsys, "evaluate", "tiny")
+    assert "12 blocks computed" in says(capsys, "attack", "tiny", "--suite", "tiny", "--examples", "200", "--workers", "1")
+    shown = table(says(capsys, "evaluate", "runs/tiny", "--tpr", "0.9"))
+
+    # the same numbers by hand
+    attempts = Run.open(trained.path).attempts()
+    clean = load_file(trained.path / "clean.safetensors")["probabilities"].numpy()
+    y = mnist_test.y.numpy()
+    everything = metrics.outcome(clean, y)
+    tau = threshold(metrics.outcome(clean[-1000:], y[-1000:]), 0.9)
+    assert shown["τ"] == f"{tau:.3f}"
+    counted = metrics.outcome(clean[:-1000], y[:-1000])
+    assert shown["Err"] == f"{100 * metrics.error(counted, tau):.1f}"
+    assert shown["accepted"] == f"{100 * metrics.coverage(counted, tau):.1f}"
+    assert shown["images"] == "200"
+    first = metrics.Outcome(everything.wrong[:200], everything.score[:200])
+
+    def pooled(*names: str) -> list[metrics.Outcome]:
+        return [
+            metrics.outcome(torch.cat([block.probabilities for block in blocks]).numpy(), y[:200])
+            for attempt, blocks in attempts.items()
+            if f"{type(attempt.case.threat).__name__}:{attempt.case.threat.epsilon:g}" in names and attempt.case.source == "test"
+        ]
+
+    assert len(pooled("Linf:0.1")) == 2
+    for name, within in (("Linf:0.1", ["Linf:0.1"]), ("Linf:0.2", ["Linf:0.1", "Linf:0.2"]), ("L2:1", ["L2:1"]), ("Frame:2", ["Frame:2"])):
+        expected = metrics.robust_error(first, worst(first, pooled(*within)), tau)
+        assert shown[name] == f"{100 * expected:.1f}" + "*" * name.startswith("Linf")  # trained with Linf:0.3, which holds both
+    (noise,) = (blocks for attempt, blocks in attempts.items() if attempt.case.source == "noise")
+    accepted = torch.cat([block.probabilities for block in noise]).amax(1) >= tau
+    assert shown["distal Linf:0.1"] == f"{100 * accepted.double().mean():.1f}"
+
+    unthresholded = table(says(capsys, "evaluate", "tiny", "--tau", "none"))
+    assert unthresholded["accepted"] == "100.0"
+    assert table(says(capsys, "evaluate", "tiny", "--tau", "9/10"))["τ"] == "0.900"
+
+
+def test_nothing_is_computed_twice_and_only_what_is_missing(
+    trained: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attack = ["attack", "tiny", "--suite", "tiny", "--workers", "1", "--examples"]
+    assert "6 blocks computed" in says(capsys, *attack, "100")
+    before = {file: file.read_bytes() for file in trained.path.rglob("*.safetensors")}
+    assert "0 blocks computed" in says(capsys, *attack, "100")
+    assert "0 blocks computed" in says(capsys, *attack, "37")
+    assert "6 blocks computed" in says(capsys, *attack, "101")
+    more = (Case("Conf", "PGD", Linf(0.1), PGD(2, 0.05, start="random"), other_class_confidence, restarts=3),)
+    monkeypatch.setitem(SUITES, "more", more)
+    assert "2 blocks computed" in says(capsys, "attack", "tiny", "--suite", "more", "--examples", "200", "--workers", "1")
+    assert all(file.read_bytes() == content for file, content in before.items() if "attempts" in file.parts)
+    text = says(capsys, "attack", "tiny", "--suite", "more", "--examples", "300", "--workers", "1")
+    assert "3 blocks computed" in text
+    assert "only the first 200 of 300 images were attacked by all attempts" in says(capsys, "evaluate", "tiny", "--tpr", "0.9")
+
+
+def tensors_of(run: Path) -> dict[str, dict[str, torch.Tensor]]:
+    return {
+        str(file.relative_to(run)): load_file(file)
+        for kind in ("attempts", "worst")
+        for file in sorted((run / kind).rglob("*.safetensors"))
+    }
+
+
+def same(one: Path, other: Path) -> bool:
+    a, b = tensors_of(one), tensors_of(other)
+    return a.keys() == b.keys() and all(a[file][name].equal(b[file][name]) for file in a for name in a[file])
+
+
+def test_results_do_not_depend_on_order_number_of_examples_or_workers(trained: Run, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = trained.path
+    os.system(f"cp -r {source} runs/other")
+    says(capsys, "attack", "tiny", "--suite", "tiny", "--examples", "200", "--workers", "2")
+    says(capsys, "attack", "other", "--suite", "tiny", "--examples", "100", "--workers", "1")
+    says(capsys, "attack", "other", "--suite", "tiny", "--examples", "200", "--workers", "1")
+    assert same(Path("runs/tiny"), Path("runs/other"))
+
+
+def test_examples_go_out_and_come_in(trained: Run, mnist_test: Images, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    says(capsys, "attack", "tiny", "--suite", "tiny", "--examples", "200", "--workers", "1")
+    assert "200 adversarial examples" in says(capsys, "export", "tiny", "--threat", "Linf:0.2", "--out", "deep/er/worst.npz")
+    arrays = np.load("deep/er/worst.npz")
+    assert np.array_equal(arrays["x"], mnist_test[:200].floats().numpy())
+    assert np.array_equal(arrays["y"], mnist_test[:200].y.numpy())
+    assert np.abs(arrays["x_adv"] - arrays["x"]).max() <= 0.2 + 1e-6
+    probabilities = trained.model()(torch.from_numpy(arrays["x_adv"])).softmax(1).max(1)
+    assert np.array_equal(probabilities.indices.numpy(), arrays["prediction"])
+
+    says(capsys, "export", "tiny", "--threat", "Linf:0.2", "--out", "pictures")
+    assert len(list(Path("pictures").iterdir())) == 400
+    (original,) = Path("pictures").glob("0007-is-*.png")
+    assert np.array_equal(np.asarray(Image.open(original)), mnist_test.x[7, 0].numpy())
+
+    before = table(says(capsys, "evaluate", "tiny", "--tpr", "0.9"))
+    assert "scored within Linf:0.2" in says(capsys, "score", "tiny", "deep/er/worst.npz", "--threat", "Linf:0.2", "--name", "again")
+    assert table(says(capsys, "evaluate", "tiny", "--tpr", "0.9")) == before, "what was found already changes nothing"
+    assert "again" in says(capsys, "show", "tiny")
+    strong = np.where(arrays["x"] > 0.5, 0.0, 1.0)  # negatives, far outside the ball
+    np.savez("negatives.npz", x_adv=strong)
+    assert "the largest was 1 and was projected" in says(
+        capsys, "score", "tiny", "negatives.npz", "--threat", "Linf:0.2", "--name", "negatives"
+    )
+    np.savez("bytes.npz", x_adv=mnist_test.x[:100].numpy())
+    assert "100 examples scored" in says(capsys, "score", "tiny", "bytes.npz", "--threat", "Linf:0.2", "--name", "clean")
+
+
+def test_a_run_tells_what_it_is(trained: Run, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = trained.log()
+    assert [entry["epoch"] for entry in log] == [1]
+    for name in ("clean_error", "clean_confidence", "adversarial_error", "adversarial_confidence"):
+        assert 0 <= log[0][name] <= 1
+    assert log[0]["adversarial_error"] >= log[0]["clean_error"]
+    shown = says(capsys, "show", "tiny")
+    for part in ("method.rho", "10.0", "torch", "adversarial_error", "disk use", "checkpoint"):
+        assert part in shown
+    assert re.search(r"\| tiny +\| mnist-ccat-demo +\| trained", says(capsys, "runs"))
+    assert "MB freed" in says(capsys, "prune", "tiny")
+    assert "checkpoint" not in says(capsys, "show", "tiny")
+    assert "is trained already" in says(capsys, "train", *TINY, "--epochs", "1", "--run", "runs/tiny")
+    assert "there are no runs" in says(capsys, "runs", "nowhere")
+
+
+def test_lists_and_data(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "mnist-ccat-small" in says(capsys, "recipes")
+    assert "--method.threat.epsilon" in says(capsys, "recipes", "mnist-ccat")
+    assert "quick" in says(capsys, "suites")
+    assert "PGD-Conf zero" in says(capsys, "suites", "quick")
+    assert "mnist train: 60000 images of 1x28x28, verified" in says(capsys, "data")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("train mnist-cat", "did you mean mnist-ccat"),
+        ("train mnist-ccat --epoch 3", "did you mean epochs"),
+        ("train mnist-ccat --epochs", "--epochs needs a value"),
+        ("train mnist-ccat 3", "'3' is not an option"),
+        ("train mnist-ccat-demo --images 70000 --run runs/large", "asks for 70000 training images, mnist has 60000"),
+        ("train mnist-ccat --device cuda", "no device 'cuda'"),
+        ("attack tinny", "did you mean tiny"),
+        ("attack nothing-like-it", "`ccat runs` lists"),
+        ("attack tiny --suite quik", "did you mean quick"),
+        ("attack tiny --suite tiny --examples 9001", "1 to 9000"),
+        ("attack tiny --suite tiny --examples 0", "1 to 9000"),
+        ("evaluate tiny --tpr 99", "0.99 for 99 %"),
+        ("evaluate tiny --tpr x", "must be a number"),
+        ("export tiny --threat Linf:0.9 --out x.npz", "no perturbations for Linf:0.9"),
+        ("export tiny --threat Linf --out x.npz", "such as Linf:8/255"),
+        ("score tiny missing.npz --threat Linf:0.2 --name a", "No such file"),
+        ("score tiny text.npz --threat Linf:0.2 --name a", "not an .npz file"),
+        ("score tiny no_x_adv.npz --threat Linf:0.2 --name a", "x_adv"),
+        ("score tiny shape.npz --threat Linf:0.2 --name a", "(1, 28, 28), not (100, 3, 4, 4)"),
+        ("score tiny range.npz --threat Linf:0.2 --name a", "in [0,1], but range over"),
+        ("data cifar", "did you mean mnist"),
+        ("suites nope", "did you mean"),
+        ("evaluate tiny --colour red", "unrecognized arguments: --colour red"),
+    ],
+)
+def test_mistakes_are_answered_with_a_sentence(
+    trained: Run, here: Path, capsys: pytest.CaptureFixture[str], arguments: str, message: str
+) -> None:
+    Path("text.npz").write_text("hello")
+    np.savez("no_x_adv.npz", y=np.zeros(3))
+    np.savez("shape.npz", x_adv=np.zeros((100, 3, 4, 4)))
+    np.savez("range.npz", x_adv=np.full((100, 1, 28, 28), 7.0))
+    assert message in says(capsys, *arguments.split(), error=True)
+
+
+def test_weights_changed_under_stored_attempts_are_noticed(trained: Run, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    says(capsys, "attack", "tiny", "--suite", "tiny", "--examples", "100", "--workers", "1")
+    main(["train", *TINY, "--epochs", "1", "--seed", "5", "--run", "runs/other"])
+    (trained.path / "model.safetensors").write_bytes(Path("runs/other/model.safetensors").read_bytes())
+    assert "the weights changed after 6 stored attempts; `ccat prune" in says(capsys, "evaluate", "tiny", error=True)
+    says(capsys, "prune", "tiny")
+    assert "not attacked yet" in says(capsys, "evaluate", "tiny", "--tpr", "0.9")
+    assert "6 blocks computed" in says(capsys, "attack", "tiny", "--suite", "tiny", "--examples", "100", "--workers", "1")
+
+
+def test_a_directory_without_permission_is_a_sentence(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("file").write_text("not a directory")
+    assert "Not a directory" in says(capsys, "train", *TINY, "--run", "file/run", error=True)
+
+
+PROGRAM = """
+import sys, torch
+sys.path.insert(0, sys.argv[1])
+from test_stages import CASES
+from ccat.recipes import SUITES
+from ccat.cli import main
+if __name__ == "__main__":
+    SUITES["tiny"] = CASES
+    main(sys.argv[2:])
+"""
+
+
+def start(program: Path, *arguments: str) -> "subprocess.Popen[str]":
+    program.write_text(PROGRAM)
+    return subprocess.Popen([sys.executable, program, Path(__file__).parent, *arguments], stderr=subprocess.PIPE, text=True)
+
+
+def wait_for(pattern: str, process: "subprocess.Popen[str]") -> None:
+    while not list(Path().glob(pattern)):
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.02)
+
+
+def killed(program: Path, arguments: list[str], seconds: float, progress: str) -> bool:
+    """Starts a command and kills it `seconds` after the first file matching `progress` is new; false if it was faster."""
+    before = {file: file.stat().st_mtime_ns for file in Path().glob(progress)}
+    process = start(program, *arguments)
+    while process.poll() is None and before == {file: file.stat().st_mtime_ns for file in Path().glob(progress)}:
+        time.sleep(0.01)
+    time.sleep(seconds)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    return process.returncode == -signal.SIGKILL
+
+
+def test_training_killed_at_random_ends_with_the_same_weights(here: Path) -> None:
+    arguments = ["train", *TINY, "--epochs", "30"]
+    main([*arguments, "--run", "runs/whole"])
+    rng = random.Random()
+    kills = sum(
+        killed(here / "p.py", [*arguments, "--run", "runs/killed"], rng.uniform(0, 0.3), "runs/killed/checkpoint*") for _ in range(3)
+    )
+    assert kills == 3
+    main([*arguments, "--run", "runs/killed"])
+    whole, again = Run.open(Path("runs/whole")), Run.open(Path("runs/killed"))
+    assert again.weights == whole.weights
+    assert [entry["epoch"] for entry in again.log()] == list(range(1, 31))
+    assert [entry["loss"] for entry in again.log()] == [entry["loss"] for entry in whole.log()]
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_attacking_killed_at_random_ends_with_the_same_results(trained: Run, here: Path, workers: str) -> None:
+    os.system(f"cp -r {trained.path} runs/killed")
+    arguments = ["--suite", "tiny", "--examples", "600", "--workers"]
+    main(["attack", "tiny", *arguments, "1"])
+    rng = random.Random()
+    kills = sum(
+        killed(here / "p.py", ["attack", "killed", *arguments, workers], rng.uniform(0, 0.3), "runs/killed/attempts/*/*") for _ in range(2)
+    )
+    assert kills == 2
+    main(["attack", "killed", *arguments, "1"])
+    assert same(Path("runs/tiny"), Path("runs/killed"))
+    Run.open(Path("runs/killed")).attempts()
+
+
+def test_an_interrupt_ends_cleanly_and_says_how_to_go_on(here: Path) -> None:
+    process = start(here / "p.py", "train", *TINY, "--epochs", "200", "--run", "runs/x")
+    wait_for("runs/x/checkpoint.safetensors", process)
+    process.send_signal(signal.SIGINT)
+    _, text = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "Traceback" not in text
+    assert "goes on from there:\n  ccat train mnist-ccat-demo --images=400" in text
+    assert not list(Path("runs/x").rglob(".*.part"))
+
+
+def test_an_interrupt_ends_the_workers_too(trained: Run, here: Path) -> None:
+    process = start(here / "p.py", "attack", "tiny", "--suite", "quick", "--examples", "1000", "--workers", "2")
+    wait_for("runs/tiny/attempts/*/*.safetensors", process)
+    process.send_signal(signal.SIGINT)
+    _, text = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "Traceback" not in text
+    assert json.loads((Path("runs/tiny") / "run.json").read_text())
