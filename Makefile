@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 
-.PHONY: setup test clean
+.PHONY: setup demo test clean
 
 setup: .venv/ready
 
@@ -12,6 +12,9 @@ setup: .venv/ready
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@
+
+demo: setup
+	$(BIN)/ccat demo
 
 test: setup
 	$(BIN)/ruff check .

@@ -15,7 +15,7 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from ccat.attacks import Attack, Problem
-from ccat.attacks.problem import require_batch, require_logits
+from ccat.attacks.inputs import require_batch, require_logits
 from ccat.checks import require_number
 from ccat.objectives import Objective, cross_entropy, other_class_confidence
 from ccat.threats import Threat

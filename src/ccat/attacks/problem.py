@@ -6,7 +6,6 @@ scored. `best` is the only way in which results are combined.
 Shapes: x, delta, gradient (N, C, H, W); values (N,); rows (M,), the examples that M images belong to.
 """
 
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import NamedTuple, Protocol, Self
 import torch
 from torch import Generator, Tensor, nn
 
+from ccat.attacks.inputs import require_batch, require_images, require_logits, require_model, require_numbers
 from ccat.objectives import Objective
 from ccat.threats import Threat
 
@@ -60,7 +60,7 @@ class Problem:
     def of(cls, model: nn.Module, x: Tensor, y: Tensor, threat: Threat, objective: Objective, pool: Tensor | None = None) -> Self:
         """The usual problem: the objective of a model's logits and the labels."""
         y = require_batch(x, y)
-        _require_model(model, x)
+        require_model(model, x)
         return cls(x, threat, ModelScore(model, y, objective), pool)
 
     def at(self, delta: Tensor, rows: Tensor | None = None) -> Found:
@@ -79,7 +79,7 @@ class Problem:
                 raise ValueError("the score has no gradient: does the model run under no_grad, or not depend on the images?")
             (gradient,) = torch.autograd.grad(value.sum(), image)
         self.counts.backwards += len(image)
-        _require_numbers(~gradient.flatten(1).isfinite().all(1), rows, "gradient is not finite")
+        require_numbers(~gradient.flatten(1).isfinite().all(1), rows, "gradient is not finite")
         return Found(delta, value.detach()), gradient
 
     def images(self, found: Found) -> Tensor:
@@ -89,7 +89,7 @@ class Problem:
     def _place(self, delta: Tensor, rows: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         x = self.x if rows is None else self.x[rows]
         rows = torch.arange(len(x), device=x.device) if rows is None else rows
-        _require_numbers(~delta.flatten(1).isfinite().all(1), rows, "perturbation is not finite")
+        require_numbers(~delta.flatten(1).isfinite().all(1), rows, "perturbation is not finite")
         delta = self.threat.project(x, delta)
         return delta, (x + delta).clamp(0, 1), rows
 
@@ -98,7 +98,7 @@ class Problem:
         self.counts.forwards += len(image)
         if value.shape != rows.shape:
             raise ValueError(f"the score must give one value per image, {tuple(rows.shape)}, but gave {tuple(value.shape)}")
-        _require_numbers(value.isnan(), rows, "score is not a number")
+        require_numbers(value.isnan(), rows, "score is not a number")
         return value
 
 
@@ -144,66 +144,3 @@ def _frozen(model: nn.Module) -> Iterator[None]:
             module.training = True
         for weight in learning:
             weight.requires_grad_(True)
-
-
-def require_images(x: Tensor) -> None:
-    """Refuses what is not a batch of images (N, C, H, W) in [0,1]."""
-    if not isinstance(x, Tensor) or x.ndim != 4 or x.numel() == 0:
-        shape = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
-        raise ValueError(f"images must be a non-empty tensor of shape (N, C, H, W), not {shape}")
-    if x.dtype not in (torch.float32, torch.float64):
-        raise ValueError(f"images must be float32 or float64 in [0,1], not {x.dtype}: 8-bit images are x.float() / 255")
-    if x.isnan().any():
-        raise ValueError(f"images must not hold NaN: see {_examples(x.isnan().flatten(1).any(1))}")
-    outside = ((x < 0) | (x > 1)).flatten(1).any(1)
-    if outside.any():
-        low, high = x.amin().item(), x.amax().item()
-        raise ValueError(
-            f"images must be in [0,1], but range over [{low!r}, {high!r}]: see {_examples(outside)}; normalisation belongs inside the model"
-        )
-
-
-def require_batch(x: Tensor, y: Tensor) -> Tensor:
-    """Refuses what is not images and their labels; gives the labels as int64 beside the images."""
-    require_images(x)
-    if not isinstance(y, Tensor) or y.shape != x.shape[:1] or y.is_floating_point() or y.dtype == torch.bool:
-        what = f"{tuple(y.shape)} of {y.dtype}" if isinstance(y, Tensor) else type(y).__name__
-        raise ValueError(f"labels must be {len(x)} integers, one per image, not {what}")
-    if (y < 0).any():
-        raise ValueError(f"labels must be 0 or more: see {_examples(y < 0)}")
-    return y.to(x.device, torch.int64)
-
-
-def require_logits(logits: Tensor, labels: Tensor) -> None:
-    """Refuses what is not logits (N, K) that have these labels; warns of probabilities."""
-    if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(labels) or logits.shape[1] < 2:
-        shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
-        raise ValueError(f"the model must return logits of shape ({len(labels)}, K) with K at least 2, not {shape}")
-    classes = logits.shape[1]
-    if labels.max() >= classes:
-        raise ValueError(f"labels must be below {classes}, the model's number of classes, but reach {int(labels.max())}")
-    with torch.no_grad():
-        if (logits >= 0).all() and (logits.sum(1) - 1).abs().max() < 1e-3:
-            warnings.warn("the model seems to return probabilities; return logits, or results are wrong", stacklevel=2)
-
-
-def _require_model(model: nn.Module, x: Tensor) -> None:
-    if not isinstance(model, nn.Module):
-        raise ValueError(f"the model must be an nn.Module, not {type(model).__name__}; other scores go into Problem(x, threat, score)")
-    weight = next((weight for weight in model.parameters() if weight.is_floating_point()), x)
-    if (weight.dtype, weight.device) != (x.dtype, x.device):
-        raise ValueError(f"the images are {x.dtype} on {x.device}, the model is {weight.dtype} on {weight.device}: use x.to(...)")
-
-
-def _require_numbers(bad: Tensor, rows: Tensor, what: str) -> None:
-    if bad.any():
-        raise ValueError(f"the {what}: see {_examples(bad, rows)}; does the model return NaN or infinite logits?")
-
-
-def _examples(bad: Tensor, rows: Tensor | None = None) -> str:
-    numbers = bad.nonzero()[:, 0].tolist() if rows is None else sorted(set(rows[bad].tolist()))
-    return (
-        ("example " if len(numbers) == 1 else "examples ")
-        + ", ".join(str(n) for n in numbers[:5])
-        + (f" and {len(numbers) - 5} more" if len(numbers) > 5 else "")
-    )

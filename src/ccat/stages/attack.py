@@ -61,7 +61,11 @@ def _compute(unit: Unit) -> tuple[Block, Tensor]:
     model = _model(unit.run, attempt.weights, device)
     x, y = _examples(Run.open(unit.run).recipe.dataset, attempt.case, unit.block)
     problem = Problem.of(model, x.to(device), y.to(device), attempt.case.threat, attempt.case.objective)
-    found = attempt.case.attack(problem, Generator().manual_seed(attempt.seed_of(unit.block)))
+    try:
+        found = attempt.case.attack(problem, Generator().manual_seed(attempt.seed_of(unit.block)))
+    except ValueError as wrong:
+        first = unit.block * BLOCK
+        raise StageError(f"{label(attempt.case.threat)} {attempt.case.name}, in the block from example {first} on: {wrong}") from wrong
     probabilities = probabilities_of(model, problem.images(found))
     counts = problem.counts
     block = Block(probabilities, found.value.cpu(), time.monotonic() - begin, counts.forwards, counts.backwards)
