@@ -184,6 +184,9 @@ def test_a_run_tells_what_it_is(trained: Run, here: Path, capsys: pytest.Capture
     assert "checkpoint" not in says(capsys, "show", "tiny")
     assert "is trained already" in says(capsys, "train", *TINY, "--epochs", "1", "--run", "runs/tiny")
     assert "there are no runs" in says(capsys, "runs", "nowhere")
+    (here / "runs" / "broken").mkdir()
+    (here / "runs" / "broken" / "run.json").write_text("{")
+    assert re.search(r"\| broken +\| – +\| .*damaged", says(capsys, "runs"))
 
 
 def test_lists_and_data(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,7 +43,7 @@ def test_a_run_is_what_it_was_made_with(run: Run) -> None:
     assert again.about["device"] == "cpu"
     assert set(again.about["versions"]) == {"ccat", "torch", "python"}
     assert Run.create(run.path, RECIPE, "cpu").recipe == RECIPE
-    assert [one.path for one in find_runs(run.path.parent)] == [run.path]
+    assert find_runs(run.path.parent) == [run.path]
 
 
 def test_another_recipe_does_not_share_its_directory(run: Run) -> None:

@@ -145,7 +145,7 @@ def _add_workers(command: ArgumentParser) -> None:
 
 
 def _demo(options: Namespace) -> None:
-    print(demo(options.out, options.full, options.workers or engine.cores(), Reporter("demo")))
+    print(demo(options.out, options.full, options.workers or engine.cores()))
 
 
 def _recipes(options: Namespace) -> None:
@@ -228,9 +228,16 @@ def _score(options: Namespace) -> None:
 
 
 def _runs(options: Namespace) -> None:
-    runs = find_runs(options.directory)
-    rows = [[r.path.name, r.recipe.name, "trained" if r.trained else "training", str(len(r.attempts()))] for r in runs]
+    rows = [_summary(path) for path in find_runs(options.directory)]
     print(markdown(["run", "recipe", "state", "attempts"], rows) if rows else f"there are no runs in {options.directory}")
+
+
+def _summary(path: Path) -> list[str]:
+    try:
+        run = Run.open(path)
+        return [path.name, run.recipe.name, "trained" if run.trained else "training", str(len(run.attempts()))]
+    except StoreError as unreadable:
+        return [path.name, "–", str(unreadable), "–"]
 
 
 def _show(options: Namespace) -> None:
@@ -264,7 +271,7 @@ def _run(name: str) -> Run:
     for path in (Path(name), Path("runs") / name):
         if (path / "run.json").exists():
             return Run.open(path)
-    near = difflib.get_close_matches(name, [path.parent.name for path in Path("runs").glob("*/run.json")])
+    near = difflib.get_close_matches(name, [path.name for path in find_runs(Path("runs"))])
     raise StoreError(
         f"there is no run {name!r}" + (f"; did you mean {' or '.join(near)}?" if near else "; `ccat runs` lists those there are")
     )

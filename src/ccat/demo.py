@@ -5,9 +5,10 @@ by side, attacks all three, and tabulates what gets through.
 from pathlib import Path
 
 from ccat import engine
+from ccat.progress import Reporter
 from ccat.recipes import RECIPES, SUITES
 from ccat.report import main_table
-from ccat.stages import Progress, attack, evaluate, train
+from ccat.stages import attack, evaluate, train
 from ccat.store import Run
 
 # the longest first: two processes then end at about the same time
@@ -15,18 +16,16 @@ SHORT = ("mnist-ccat-demo", "mnist-at-demo", "mnist-normal-demo")
 FULL = ("mnist-ccat-small", "mnist-at-small", "mnist-normal-small")
 
 
-def demo(root: Path, full: bool, workers: int, progress: Progress) -> str:
+def demo(root: Path, full: bool, workers: int) -> str:
     """The table. What is already there from an earlier start is not computed again."""
     names = FULL if full else SHORT
     suite, examples = (SUITES["quick"], 1000) if full else (SUITES["demo"], 200)
     runs = [Run.create(root / name, RECIPES[name], "cpu") for name in names]
-    progress(0, len(runs), "training " + ", ".join(names))
-    for done, (run, _) in enumerate(engine.run(_train, runs, workers), start=1):
-        progress(done, len(runs), f"{run.path.name} is trained")
+    list(engine.run(_train, runs, workers))
     for run in runs:
-        attack(run, suite, examples, workers, "cpu", progress)
+        attack(run, suite, examples, workers, "cpu", Reporter(f"attacking {run.path.name}"))
     return main_table([evaluate(run) for run in reversed(runs)], 0.99)
 
 
 def _train(run: Run) -> None:
-    train(run, "cpu", lambda *_: None)
+    train(run, "cpu", Reporter(run.path.name, every=30, plain=True))

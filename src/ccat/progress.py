@@ -7,15 +7,15 @@ from tqdm import tqdm
 
 
 class Reporter:
-    """Called with (done, of how many, what) by stages."""
+    """Called with (done, of how many, what) by stages. `plain`: no bar even on a terminal, for several processes that share one."""
 
-    def __init__(self, title: str, every: float = 10.0) -> None:
-        self.title, self.every = title, every
+    def __init__(self, title: str, every: float = 10.0, *, plain: bool = False) -> None:
+        self.title, self.every, self.plain = title, every, plain
         self.bar: tqdm | None = None
         self.begin = self.last = time.monotonic()
 
     def __call__(self, done: int, total: int, text: str) -> None:
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and not self.plain:
             self._draw(done, total, text)
         elif done == total or time.monotonic() - self.last >= self.every or done == 0:
             self.last = time.monotonic()

@@ -153,7 +153,7 @@ class Run:
         return entries
 
     def rewrite_log(self, entries: list[dict[str, Any]]) -> None:
-        write_whole(self.path / "log.jsonl", "".join(json.dumps(entry) + "\n" for entry in entries).encode())
+        write_whole(self.path / "log.jsonl", "".join(json.dumps({"schema": SCHEMA, **entry}) + "\n" for entry in entries).encode())
 
     def checkpoint(self) -> tuple[Tensors, int] | None:
         """The state after the last finished epoch and its number."""
@@ -296,9 +296,9 @@ class Run:
         return tensors, about
 
 
-def find_runs(root: Path) -> list[Run]:
-    """The runs in a directory, by name."""
-    return [Run.open(file.parent) for file in sorted(root.glob("*/run.json"))]
+def find_runs(root: Path) -> list[Path]:
+    """Where there are runs in a directory, by name."""
+    return [file.parent for file in sorted(root.glob("*/run.json"))]
 
 
 def _block_name(key: str, block: int) -> str:
