@@ -43,6 +43,9 @@ class Outcome:
     def __len__(self) -> int:
         return len(self.wrong)
 
+    def __getitem__(self, rows: slice) -> "Outcome":
+        return Outcome(self.wrong[rows], self.score[rows])
+
 
 def outcome(probabilities: Any, labels: Any) -> Outcome:
     """The outcome of predicted probabilities (N, K): the score is the confidence, max_k f_k."""

@@ -18,27 +18,25 @@ def evaluate(run: Run, tpr: float = 0.99, tau: float | None = None, device: str 
     """Everything stored against this run. τ comes from the last 1000 test images at the TPR asked for, unless it is given."""
     labels = images_of(run.recipe.dataset, "test").y.numpy()
     everything = metrics.outcome(clean_probabilities(run, device).numpy(), labels)
-    held_out, counted = _part(everything, slice(-HELD_OUT, None)), _part(everything, slice(0, -HELD_OUT))
-    tau = metrics.threshold(held_out, tpr) if tau is None else tau
+    tau = metrics.threshold(everything[-HELD_OUT:], tpr) if tau is None else tau
+    counted = everything[:-HELD_OUT]
     attempts = _current(run)
     examples = min((sum(len(block.value) for block in blocks) for blocks in attempts.values()), default=0)
-    groups = {(attempt.case.source, label(attempt.case.threat)): attempt.case for attempt in attempts}
-    clean = _part(everything, slice(0, examples)) if examples else everything
-    attacks = [
-        _under_attack(run, attempts, case.threat, case.source, clean, labels[:examples], tau)
-        for case in sorted(groups.values(), key=_order)
-    ]
+    cases = {(attempt.case.source, label(attempt.case.threat)): attempt.case for attempt in attempts}
     return Evaluation(
-        run.path.name,
-        run.recipe.dataset,
-        tau,
-        metrics.tpr(counted, tau),
-        metrics.coverage(counted, tau),
-        metrics.error(counted, tau),
-        metrics.error(counted, -math.inf),
-        examples,
-        tuple(attacks),
-        _notes(run, attempts, examples),
+        run=run.path.name,
+        dataset=run.recipe.dataset,
+        tau=tau,
+        tpr=metrics.tpr(counted, tau),
+        coverage=metrics.coverage(counted, tau),
+        error=metrics.error(counted, tau),
+        error_without_rejection=metrics.error(counted, -math.inf),
+        examples=examples,
+        attacks=tuple(
+            _under_attack(run, attempts, case.threat, case.source, everything[:examples], labels[:examples], tau)
+            for case in sorted(cases.values(), key=_order)
+        ),
+        notes=_notes(run, attempts, examples),
     )
 
 
@@ -91,7 +89,3 @@ def _notes(run: Run, attempts: dict[Attempt, list[Block]], examples: int) -> tup
 
 def _order(case: Case) -> tuple[bool, int, float]:
     return case.source == "noise", list(THREATS).index(type(case.threat).__name__), case.threat.epsilon
-
-
-def _part(outcome: Outcome, rows: slice) -> Outcome:
-    return Outcome(outcome.wrong[rows], outcome.score[rows])
