@@ -1,3 +1,4 @@
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -47,6 +48,16 @@ def test_models_come_back_from_disk_as_they_were(tmp_path: Path, name: str, argu
     assert again(x).equal(model.eval()(x))
     assert again(x).shape == (2, arguments.get("classes", 10))
     assert [file.name for file in tmp_path.iterdir()] == ["model.safetensors"]
+
+
+def test_the_same_model_is_the_same_file(tmp_path: Path) -> None:
+    """Past defect: several entries of metadata are written in any order, so that equal weights had different SHAs."""
+    model = create_model("lenet", seeded())
+    contents = set()
+    for _ in range(10):
+        save_model(model, tmp_path / "model.safetensors")
+        contents.add((tmp_path / "model.safetensors").read_bytes())
+    assert len(contents) == 1
 
 
 def test_the_resnet_halves_twice_and_ends_in_averages_of_positive_features() -> None:
@@ -102,21 +113,25 @@ def test_an_unfinished_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pyt
     assert [file.name for file in tmp_path.iterdir()] == ["model.safetensors"]
 
 
+def about(**entries: object) -> dict[str, str]:
+    return {"ccat": json.dumps(entries)}
+
+
 def truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1000])
 
 
 def of_another_architecture(path: Path) -> None:
     tensors = load_file(path)
-    save_file(tensors, path, {"schema": "1", "architecture": "resnet20", "arguments": '{"channels": 1}'})
+    save_file(tensors, path, about(schema=1, architecture="resnet20", arguments={"channels": 1}))
 
 
 def of_an_unknown_architecture(path: Path) -> None:
-    save_file(load_file(path), path, {"schema": "1", "architecture": "vgg", "arguments": "{}"})
+    save_file(load_file(path), path, about(schema=1, architecture="vgg", arguments={}))
 
 
 def of_impossible_arguments(path: Path) -> None:
-    save_file(load_file(path), path, {"schema": "1", "architecture": "lenet", "arguments": '{"depth": 3}'})
+    save_file(load_file(path), path, about(schema=1, architecture="lenet", arguments={"depth": 3}))
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def truncate(file: Path) -> None:
 
 
 def schema(file: Path) -> None:
-    save_file(load_file(file), file, {"schema": "99"})
+    save_file(load_file(file), file, {"ccat": '{"schema": 99}'})
 
 
 @pytest.mark.parametrize(

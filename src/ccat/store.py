@@ -207,7 +207,7 @@ class Run:
     def save_block(self, attempt: Attempt, block: int, result: Block) -> None:
         name = _block_name(attempt.key, block)
         (self.path / name).parent.mkdir(parents=True, exist_ok=True)
-        about = {"case": json.dumps(to_plain(attempt.case)), "restart": attempt.restart, "seed": attempt.seed, "key": attempt.key}
+        about = {"case": to_plain(attempt.case), "restart": attempt.restart, "seed": attempt.seed, "key": attempt.key}
         cost = {"seconds": result.seconds, "forwards": result.forwards, "backwards": result.backwards}
         tensors = {"probabilities": result.probabilities, "value": result.value}
         self._write(name, tensors, **about, **cost, weights=attempt.weights, data=attempt.data)
@@ -222,7 +222,7 @@ class Run:
                 advice = f"delete it and run `ccat attack {self.path}` again: it is computed anew"
                 tensors, about = self._read(name, advice)
                 try:
-                    case = case_from_plain(json.loads(about["case"]))
+                    case = case_from_plain(about["case"])
                     attempt = Attempt(case, int(about["restart"]), about["weights"], about["data"], int(about["seed"]))
                     cost = float(about["seconds"]), int(about["forwards"]), int(about["backwards"])
                     blocks.append(Block(tensors["probabilities"], tensors["value"], *cost))
@@ -280,18 +280,19 @@ class Run:
     # ---- safetensors with a schema
 
     def _write(self, name: str, tensors: Tensors, **about: object) -> None:
-        text = {"schema": str(SCHEMA), **{key: str(value) for key, value in about.items()}}
-        write_whole(self.path / name, save({key: value.contiguous() for key, value in tensors.items()}, text))
+        text = json.dumps({"schema": SCHEMA, **about})  # one entry of metadata: several would be written in any order
+        write_whole(self.path / name, save({key: value.contiguous() for key, value in tensors.items()}, {"ccat": text}))
 
-    def _read(self, name: str, advice: str) -> tuple[Tensors, dict[str, str]]:
+    def _read(self, name: str, advice: str) -> tuple[Tensors, dict[str, Any]]:
         file = self.path / name
         content = file.read_bytes()
         try:
             tensors = load(content)
-            about = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")]).get("__metadata__", {})
+            header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+            about = json.loads(header.get("__metadata__", {}).get("ccat", "{}"))
         except (SafetensorError, ValueError) as broken:
             raise StoreError(f"{file} is damaged ({broken}); {advice}") from broken
-        if about.get("schema") != str(SCHEMA):
+        if about.get("schema") != SCHEMA:
             raise StoreError(f"{file} was not written by this version of ccat (its schema is {about.get('schema')}); {advice}")
         return tensors, about
 

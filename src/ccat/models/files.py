@@ -12,7 +12,7 @@ from torch import nn
 from ccat.files import write_whole
 from ccat.models.table import MODELS
 
-SCHEMA = "1"
+SCHEMA = 1
 
 
 class ModelFileError(Exception):
@@ -24,20 +24,20 @@ def save_model(model: nn.Module, path: str | os.PathLike[str]) -> None:
     name = next((name for name, kind in MODELS.items() if type(model) is kind), None)
     if name is None:
         raise ValueError(f"save_model knows {', '.join(MODELS)}, not {type(model).__name__}; use safetensors for modules of your own")
-    about = {"schema": SCHEMA, "architecture": name, "arguments": json.dumps(model.arguments)}
+    about = {"schema": SCHEMA, "architecture": name, "arguments": model.arguments}
     tensors = {key: value.detach().contiguous() for key, value in model.state_dict().items()}
-    write_whole(Path(path), save(tensors, about))
+    write_whole(Path(path), save(tensors, {"ccat": json.dumps(about)}))  # one entry: several would be written in any order
 
 
 def load_model(path: str | os.PathLike[str]) -> nn.Module:
     """The model as it was saved, on the CPU and in evaluation mode."""
     try:
         with safe_open(path, framework="pt") as file:
-            about = file.metadata() or {}
+            about = json.loads((file.metadata() or {}).get("ccat", "{}"))
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (a file is no dict)
     except FileNotFoundError:
         raise ModelFileError(f"there is no weights file {path}") from None
-    except (SafetensorError, OSError) as broken:
+    except (SafetensorError, OSError, ValueError) as broken:
         raise ModelFileError(f"{path} is damaged or not a safetensors file ({broken}); save or copy it again") from broken
     if about.get("schema") != SCHEMA:
         raise ModelFileError(f"{path} was not written by this version of ccat: its schema is {about.get('schema')!r}, not {SCHEMA!r}")
@@ -46,7 +46,7 @@ def load_model(path: str | os.PathLike[str]) -> nn.Module:
         raise ModelFileError(f"{path} holds the architecture {name!r}; known are {', '.join(MODELS)}")
     try:
         with torch.random.fork_rng(devices=[]):
-            model = MODELS[name](**json.loads(about["arguments"])).to(next(iter(tensors.values())).dtype)
+            model = MODELS[name](**about["arguments"]).to(next(iter(tensors.values())).dtype)
         model.load_state_dict(tensors)
     except (KeyError, TypeError, ValueError, RuntimeError, StopIteration) as wrong:
         raise ModelFileError(f"the weights in {path} do not fit the {name} it says it holds ({_first_lines(wrong)})") from wrong
