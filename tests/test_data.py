@@ -81,7 +81,15 @@ def test_a_directory_the_user_names(three_images: Path, tmp_path: Path, monkeypa
 
 def test_the_cache_comes_next(three_images: Path, tmp_path: Path) -> None:
     write(three_images)
-    check(load_mnist("test", tmp_path / "nothing here"))
+    (tmp_path / "empty").mkdir()
+    check(load_mnist("test", tmp_path / "empty"))
+
+
+def test_a_directory_that_is_mistyped_is_said(three_images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(three_images)
+    monkeypatch.setenv("CCAT_DATA", str(tmp_path / "typo"))
+    with pytest.warns(UserWarning, match="CCAT_DATA .*typo is not usable .there is no such directory"):
+        check(load_mnist("test"))
 
 
 def test_a_download_is_kept(three_images: Path, monkeypatch: pytest.MonkeyPatch) -> None:

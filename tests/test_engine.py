@@ -1,9 +1,11 @@
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from ccat import engine
 
@@ -12,8 +14,12 @@ def double(n: int) -> int:
     return 2 * n
 
 
+def threads_of(_: int) -> int:
+    return torch.get_num_threads()
+
+
 def late(n: int) -> int:
-    time.sleep(0.3 if n == 0 else 0)
+    time.sleep(5 if n == 0 else 0)
     return n
 
 
@@ -35,10 +41,21 @@ def sleep(folder: str) -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_results_come_in_order(workers: int) -> None:
-    assert list(engine.run(double, [3, 1, 2], workers)) == [(3, 6), (1, 2), (2, 4)]
-    assert list(engine.run(late, [0, 1, 2], workers)) == [(0, 0), (1, 1), (2, 2)]
+def test_every_unit_comes_back_with_its_result(workers: int) -> None:
+    assert sorted(engine.run(double, [3, 1, 2], workers)) == [(1, 2), (2, 4), (3, 6)]
     assert list(engine.run(double, [], workers)) == []
+
+
+def test_results_come_as_they_are_done() -> None:
+    """A slow unit does not keep the others from being stored."""
+    assert [unit for unit, _ in engine.run(late, [0, 1, 2, 3], 2)][-1] == 0
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_unit_has_one_thread(workers: int) -> None:
+    before = torch.get_num_threads()
+    assert [threads for _, threads in engine.run(threads_of, [0, 1], workers)] == [1, 1]
+    assert torch.get_num_threads() == before
 
 
 def test_a_killed_worker_is_an_error_not_a_hang() -> None:
@@ -59,8 +76,15 @@ def test_workers_end_when_nobody_wants_more(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         _interrupted(results, tmp_path)
     assert time.monotonic() - begin < 30
+    assert len(list(tmp_path.iterdir())) == 2
     for file in tmp_path.iterdir():
         assert not Path(f"/proc/{file.name}/stat").exists() or " Z " in Path(f"/proc/{file.name}/stat").read_text()
+
+
+def _alarm_when_started(folder: Path) -> None:
+    while len(list(folder.iterdir())) < 2:
+        time.sleep(0.05)
+    signal.alarm(1)
 
 
 def _interrupted(results: object, tmp_path: Path) -> None:
@@ -68,7 +92,7 @@ def _interrupted(results: object, tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     previous = signal.signal(signal.SIGALRM, interrupt)
-    signal.alarm(8)
+    threading.Thread(target=_alarm_when_started, args=(tmp_path,), daemon=True).start()
     try:
         next(results)  # type: ignore[call-overload]
     finally:

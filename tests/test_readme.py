@@ -47,6 +47,10 @@ def test_the_commands_shown_are_understood(command: str) -> None:
         parse_threat(options.threat)
 
 
+def test_no_number_is_missing() -> None:
+    assert "DEMO_" not in README
+
+
 def test_there_are_commands_to_understand() -> None:
     assert len(COMMANDS) >= 8
     makefile = (Path(__file__).parents[1] / "Makefile").read_text()

@@ -1,9 +1,8 @@
 """From one command to a table, on real digits but little else: tiny trainings, tiny attacks."""
 
-import json
-import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,9 +15,26 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file
 
-from ccat import L2, PGD, Frame, Images, Linf, any_class_confidence, cross_entropy, metrics, other_class_confidence, threshold, worst
+from ccat import (
+    L2,
+    PGD,
+    Frame,
+    Images,
+    Linf,
+    any_class_confidence,
+    create_model,
+    cross_entropy,
+    metrics,
+    other_class_confidence,
+    save_model,
+    threshold,
+    worst,
+)
 from ccat.cli import main
-from ccat.recipes import SUITES, Case
+from ccat.fields import override
+from ccat.progress import Reporter
+from ccat.recipes import RECIPES, SUITES, Case
+from ccat.stages.attack import _model
 from ccat.store import Run
 
 TINY = ["mnist-ccat-demo", "--images=400", "--held-out", "100", "--method.attack.iterations", "2", "--probe.attack.iterations", "2"]
@@ -117,7 +133,67 @@ def test_nothing_is_computed_twice_and_only_what_is_missing(
     assert all(file.read_bytes() == content for file, content in before.items() if "attempts" in file.parts)
     text = says(capsys, "attack", "tiny", "--suite", "more", "--examples", "300", "--workers", "1")
     assert "3 blocks computed" in text
-    assert "only the first 200 of 300 images were attacked by all attempts" in says(capsys, "evaluate", "tiny", "--tpr", "0.9")
+    shown = says(capsys, "evaluate", "tiny", "--tpr", "0.9")
+    assert table(shown)["images"] == "200–300"
+    assert "3 for Linf:0.1, 4 for Linf:0.2" in shown
+
+
+def test_an_unfinished_suite_is_said(trained: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    says(capsys, "attack", "tiny", "--suite", "tiny", "--examples", "200", "--workers", "1")
+    assert "not finished" not in says(capsys, "evaluate", "tiny", "--tpr", "0.9")
+    folders = sorted((trained.path / "attempts").iterdir())
+    (folders[0] / "0001.safetensors").unlink()
+    shutil.rmtree(folders[1])
+    shown = says(capsys, "evaluate", "tiny", "--tpr", "0.9")
+    assert "2 of 6 attempts are not finished, `ccat attack runs/tiny --suite tiny --examples 200` goes on" in shown
+    assert "3 blocks computed" in says(capsys, "attack", "tiny", "--suite", "tiny", "--examples", "200", "--workers", "1")
+
+
+def test_perturbations_that_were_not_kept_are_computed_when_they_are_wanted(trained: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["attack", "tiny", "--suite", "tiny", "--examples", "100", "--workers", "1"]
+    export = ["export", "tiny", "--threat", "Linf:0.2", "--out", "x.npz"]
+    assert "was not attacked within Linf:0.2" in says(capsys, *export, error=True)
+    assert "6 blocks computed" in says(capsys, *arguments, "--keep", "none")
+    assert not (trained.path / "worst").exists()
+    assert "has not kept all perturbations within Linf:0.2" in says(capsys, *export, error=True)
+    assert "6 blocks computed" in says(capsys, *arguments)
+    assert "100 adversarial examples" in says(capsys, *export)
+    (trained.path / "worst" / "Linf-0.2" / "0000.safetensors").unlink()
+    assert "has not kept all" in says(capsys, *export, error=True)
+    assert "1 blocks computed" in says(capsys, *arguments)
+    assert "100 adversarial examples" in says(capsys, *export)
+
+
+def test_what_is_exported_is_what_is_counted(
+    trained: Run, mnist_test: Images, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worst of a larger ball includes that of the smaller one, in both."""
+    strong = Case("strong", "PGD", Linf(0.2), PGD(20, 0.1), other_class_confidence)
+    weak = Case("weak", "PGD", Linf(64 / 255), PGD(1, 1e-6), other_class_confidence)
+    monkeypatch.setitem(SUITES, "both", (strong, weak))
+    says(capsys, "attack", "tiny", "--suite", "both", "--examples", "100", "--workers", "1")
+    shown = table(says(capsys, "evaluate", "tiny", "--tau", "none"))
+    assert shown["Linf:0.2"].strip("*") == shown["Linf:64/255"].strip("*")
+    says(capsys, "export", "tiny", "--threat", "Linf:64/255", "--out", "x.npz")
+    arrays = np.load("x.npz")
+    clean = load_file(trained.path / "clean.safetensors")["probabilities"][:100].argmax(1).numpy()
+    y = arrays["y"]
+    assert shown["Linf:64/255"].strip("*") == f"{100 * ((arrays['prediction'] != y) | (clean != y)).mean():.1f}"
+
+
+def test_weights_that_change_under_an_attack_are_noticed(
+    trained: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = Run.model
+
+    def swapping(run: Run) -> torch.nn.Module:
+        save_model(create_model("lenet", torch.Generator().manual_seed(9)), run.path / "model.safetensors")
+        return original(run)
+
+    monkeypatch.setattr(Run, "model", swapping)
+    _model.cache_clear()
+    assert "changed while it was attacked" in says(capsys, "attack", "tiny", "--suite", "tiny", "--workers", "1", error=True)
+    assert not Run.open(trained.path).attempts()
 
 
 def tensors_of(run: Path) -> dict[str, dict[str, torch.Tensor]]:
@@ -134,11 +210,12 @@ def same(one: Path, other: Path) -> bool:
 
 
 def test_results_do_not_depend_on_order_number_of_examples_or_workers(trained: Run, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source = trained.path
-    os.system(f"cp -r {source} runs/other")
+    shutil.copytree(trained.path, "runs/other")
+    SUITES["reversed"] = CASES[::-1]
     says(capsys, "attack", "tiny", "--suite", "tiny", "--examples", "200", "--workers", "2")
-    says(capsys, "attack", "other", "--suite", "tiny", "--examples", "100", "--workers", "1")
+    says(capsys, "attack", "other", "--suite", "reversed", "--examples", "100", "--workers", "1")
     says(capsys, "attack", "other", "--suite", "tiny", "--examples", "200", "--workers", "1")
+    del SUITES["reversed"]
     assert same(Path("runs/tiny"), Path("runs/other"))
 
 
@@ -153,6 +230,8 @@ def test_examples_go_out_and_come_in(trained: Run, mnist_test: Images, here: Pat
     assert np.array_equal(probabilities.indices.numpy(), arrays["prediction"])
 
     says(capsys, "export", "tiny", "--threat", "Linf:0.2", "--out", "pictures")
+    assert "not empty" in says(capsys, "export", "tiny", "--threat", "Linf:0.2", "--out", "pictures", error=True)
+    assert "without an ending" in says(capsys, "export", "tiny", "--threat", "Linf:0.2", "--out", "x.csv", error=True)
     assert len(list(Path("pictures").iterdir())) == 400
     (original,) = Path("pictures").glob("0007-is-*.png")
     assert np.array_equal(np.asarray(Image.open(original)), mnist_test.x[7, 0].numpy())
@@ -211,9 +290,21 @@ def test_lists_and_data(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("attack tiny --suite quik", "did you mean quick"),
         ("attack tiny --suite tiny --examples 9001", "1 to 9000"),
         ("attack tiny --suite tiny --examples 0", "1 to 9000"),
+        ("attack tiny --suite tiny --workers 0", "whole number of at least 1"),
+        ("train mnist-ccat --threads -1", "whole number of at least 1"),
+        ("train mnist-ccat-demo --images none --held-out 70000 --run runs/b", "leaves less than a batch of 100"),
+        ("train mnist-ccat-demo --images none --batch 60000 --run runs/b", "leaves less than a batch of 60000"),
+        ("train mnist-ccat-demo --seed 99999999999999999999", "seed must be"),
+        ("train mnist-ccat-demo --name mine", "keeps its name"),
+        ("train mnist-ccat-demo --epochs --rate 0.1", "--epochs needs a value"),
+        ("evaluate tiny --tpr 0.9 --tau 0.5", "not allowed with argument --tpr"),
+        ("export tiny --threat Linf:0.1 --out x.csv", "was not attacked"),
+        ("score tiny truncated.npz --threat Linf:0.2 --name a", "not an .npz file"),
+        ("score tiny empty.npz --threat Linf:0.2 --name a", "not an .npz file"),
+        ("score tiny scalar.npz --threat Linf:0.2 --name a", "hundreds of them up to 9000"),
         ("evaluate tiny --tpr 99", "0.99 for 99 %"),
         ("evaluate tiny --tpr x", "must be a number"),
-        ("export tiny --threat Linf:0.9 --out x.npz", "no perturbations for Linf:0.9"),
+        ("export tiny --threat Linf:0.9 --out x.npz", "was not attacked within Linf:0.9"),
         ("export tiny --threat Linf --out x.npz", "such as Linf:8/255"),
         ("score tiny missing.npz --threat Linf:0.2 --name a", "No such file"),
         ("score tiny text.npz --threat Linf:0.2 --name a", "not an .npz file"),
@@ -230,9 +321,13 @@ def test_mistakes_are_answered_with_a_sentence(
 ) -> None:
     Path("text.npz").write_text("hello")
     np.savez("no_x_adv.npz", y=np.zeros(3))
+    Path("truncated.npz").write_bytes(Path("no_x_adv.npz").read_bytes()[:-30])
+    Path("empty.npz").write_bytes(b"")
+    np.savez("scalar.npz", x_adv=np.float64(3))
     np.savez("shape.npz", x_adv=np.zeros((100, 3, 4, 4)))
     np.savez("range.npz", x_adv=np.full((100, 1, 28, 28), 7.0))
     assert message in says(capsys, *arguments.split(), error=True)
+    assert not Path("runs/b").exists()
 
 
 def test_weights_changed_under_stored_attempts_are_noticed(trained: Run, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -292,7 +387,7 @@ def test_training_killed_at_random_ends_with_the_same_weights(here: Path) -> Non
     kills = sum(
         killed(here / "p.py", [*arguments, "--run", "runs/killed"], rng.uniform(0, 0.3), "runs/killed/checkpoint*") for _ in range(3)
     )
-    assert kills == 3
+    assert kills > 0
     main([*arguments, "--run", "runs/killed"])
     whole, again = Run.open(Path("runs/whole")), Run.open(Path("runs/killed"))
     assert again.weights == whole.weights
@@ -302,14 +397,15 @@ def test_training_killed_at_random_ends_with_the_same_weights(here: Path) -> Non
 
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_attacking_killed_at_random_ends_with_the_same_results(trained: Run, here: Path, workers: str) -> None:
-    os.system(f"cp -r {trained.path} runs/killed")
+    shutil.copytree(trained.path, "runs/killed")
     arguments = ["--suite", "tiny", "--examples", "600", "--workers"]
     main(["attack", "tiny", *arguments, "1"])
     rng = random.Random()
     kills = sum(
-        killed(here / "p.py", ["attack", "killed", *arguments, workers], rng.uniform(0, 0.3), "runs/killed/attempts/*/*") for _ in range(2)
+        killed(here / "p.py", ["attack", "killed", *arguments, workers], rng.uniform(0, 0.3), "runs/killed/attempts/*/[0-9]*")
+        for _ in range(2)
     )
-    assert kills == 2
+    assert kills > 0
     main(["attack", "killed", *arguments, "1"])
     assert same(Path("runs/tiny"), Path("runs/killed"))
     Run.open(Path("runs/killed")).attempts()
@@ -328,9 +424,40 @@ def test_an_interrupt_ends_cleanly_and_says_how_to_go_on(here: Path) -> None:
 
 def test_an_interrupt_ends_the_workers_too(trained: Run, here: Path) -> None:
     process = start(here / "p.py", "attack", "tiny", "--suite", "quick", "--examples", "1000", "--workers", "2")
-    wait_for("runs/tiny/attempts/*/*.safetensors", process)
+    wait_for("runs/tiny/attempts/*/[0-9]*", process)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    assert len(children) >= 2
     process.send_signal(signal.SIGINT)
     _, text = process.communicate(timeout=20)
     assert process.returncode == 130
     assert "Traceback" not in text
-    assert json.loads((Path("runs/tiny") / "run.json").read_text())
+    time.sleep(1)
+    assert not [child for child in children if alive(child)]
+
+
+def alive(process: str) -> bool:
+    try:
+        return " Z " not in Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return False
+
+
+def test_the_demo(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    changes = {"images": "400", "held_out": "100", "epochs": "1", "probe.attack.iterations": "1"}
+    for name in ("mnist-ccat-demo", "mnist-at-demo", "mnist-normal-demo"):
+        attack = {} if "normal" in name else {"method.attack.iterations": "1"}
+        monkeypatch.setitem(RECIPES, name, override(RECIPES[name], changes | attack))
+    monkeypatch.setitem(SUITES, "demo", CASES)
+    shown = says(capsys, "demo", "--workers", "1")
+    assert re.findall(r"^\| (mnist-\w+-demo)", shown, re.MULTILINE) == ["mnist-normal-demo", "mnist-at-demo", "mnist-ccat-demo"]
+    assert "Linf:0.1" in shown
+    assert "*" not in shown.splitlines()[2], "a normal model has seen no attack"
+    assert "*" in shown.splitlines()[4]
+    assert says(capsys, "demo", "--workers", "1") == shown
+
+
+def test_progress_is_plain_lines_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+    report = Reporter("work", every=3600)
+    for done in range(4):
+        report(done, 3, f"part {done}")
+    assert re.sub(r"\d+ s", "T", capsys.readouterr().err) == "work: 0 of 3, part 0 (T)\nwork: 3 of 3, part 3 (T)\n"

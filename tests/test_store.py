@@ -15,7 +15,7 @@ from truth import seeded
 from ccat import PGD, Linf, create_model, other_class_confidence
 from ccat.files import UNFINISHED, write_whole
 from ccat.recipes import RECIPES, Case
-from ccat.store import Attempt, Block, Run, StoreError, find_runs
+from ccat.store import Attempt, Block, Run, StoreError, Worst, _key, find_runs
 
 RECIPE = RECIPES["mnist-ccat-demo"]
 CASE = Case("a", "PGD", Linf(0.3), PGD(5, 0.1), other_class_confidence)
@@ -34,7 +34,11 @@ def run(tmp_path: Path) -> Run:
 
 
 def attempt(run: Run, case: Case = CASE, restart: int = 0) -> Attempt:
-    return Attempt(case, restart, run.weights, "data")
+    return Attempt.of(case, restart, run.weights, "data")
+
+
+def worst(*keys: str) -> Worst:
+    return Worst(torch.zeros(1, 1, 2, 2), torch.zeros(1), torch.zeros(1, dtype=torch.int64), frozenset(keys))
 
 
 def test_a_run_is_what_it_was_made_with(run: Run) -> None:
@@ -78,9 +82,9 @@ def test_a_block_is_known_by_all_that_its_numbers_depend_on(run: Run) -> None:
         attempt(run, replace(CASE, threat=Linf(0.4))),
         attempt(run, replace(CASE, source="noise")),
         attempt(run, restart=1),
-        replace(base, weights="other"),
-        replace(base, data="other"),
-        replace(base, seed=1),
+        Attempt.of(CASE, 0, "other", "data"),
+        Attempt.of(CASE, 0, run.weights, "other"),
+        Attempt.of(CASE, 0, run.weights, "data", seed=1),
     ]
     assert len({one.key for one in [base, *others]}) == 8
     same = attempt(run, replace(CASE, name="b", family="c", restarts=7))
@@ -121,14 +125,16 @@ def test_a_log_line_that_a_kill_cut_off_is_left_out(run: Run) -> None:
 def test_pruning_frees_what_is_not_needed_and_nothing_else(run: Run) -> None:
     run.save_checkpoint({"a": torch.zeros(1000)}, epoch=1)
     run.save_block(attempt(run), 0, block())
-    run.save_block(replace(attempt(run), weights="older"), 0, block())
-    run.save_worst("Linf:0.3", 0, {"delta": torch.zeros(1), "rank": torch.zeros(1)})
+    run.save_block(Attempt.of(CASE, 0, "older", "data"), 0, block())
+    run.save_worst("Linf:0.3", 0, worst("a", "b"))
     (run.path / "attempts" / f".0000.safetensors.17{UNFINISHED}").write_bytes(b"half")
     assert run.disk_use()["unfinished"] == 4
     assert run.prune() > 4000
     assert list(run.attempts()) == [attempt(run)]
     assert run.checkpoint() is None
-    assert run.worst("Linf:0.3", 0) is not None
+    kept = run.worst("Linf:0.3", 0)
+    assert kept is not None
+    assert kept.of == {"a", "b"}
     assert "unfinished" not in run.disk_use()
     assert run.prune() == 0
 
@@ -149,7 +155,7 @@ def test_a_damaged_file_is_named_with_what_to_do(run: Run, damage: Callable[[Pat
     run.save_block(attempt(run), 0, block())
     run.save_checkpoint({"a": torch.zeros(3)}, epoch=1)
     run.save_clean(block().probabilities, "data")
-    run.save_worst("Linf:0.3", 0, {"delta": torch.zeros(1), "rank": torch.zeros(1)})
+    run.save_worst("Linf:0.3", 0, worst("a"))
     read: dict[str, tuple[str, Callable[[], object]]] = {
         "block": ("attempts/*/0000.safetensors", run.attempts),
         "checkpoint": ("checkpoint.safetensors", run.checkpoint),
@@ -161,6 +167,52 @@ def test_a_damaged_file_is_named_with_what_to_do(run: Run, damage: Callable[[Pat
     damage(file)
     with pytest.raises(StoreError, match=rf"{file.name} (is damaged|was not written by).*delete it"):
         function()
+
+
+def test_blocks_of_an_older_version_of_a_case_stay_readable(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A field that is added to an attack later must not make stored blocks foreign: their key is of what was stored."""
+    one = attempt(run)
+    older = {name: value for name, value in one.case.identity().items() if name != "source"}
+    key = _key(older, 0, run.weights, "data", 0)
+    run.save_block(replace(one, key=key), 0, block())
+    file = run.path / "attempts" / key / "0000.safetensors"
+    tensors = load_file(file)
+    about = {"schema": 1, "case": {**older, "name": "a", "family": "PGD", "restarts": 1}, "restart": 0, "seed": 0, "weights": run.weights}
+    save_file(tensors, file, {"ccat": json.dumps({**about, "data": "data", "seconds": 1.0, "forwards": 1, "backwards": 1})})
+    ((found, _),) = run.attempts().items()
+    assert found.case == CASE
+    assert found.key == key != one.key, "but it is not reused for the case as it is now"
+
+
+def test_a_checkpoint_of_another_recipe_is_refused(run: Run, tmp_path: Path) -> None:
+    other = Run.create(tmp_path / "other", replace(RECIPE, seed=5), "cpu")
+    other.save_checkpoint({"a": torch.zeros(1)}, epoch=3)
+    (run.path / "checkpoint.safetensors").write_bytes((other.path / "checkpoint.safetensors").read_bytes())
+    with pytest.raises(StoreError, match="not of this run's recipe; delete it"):
+        run.checkpoint()
+
+
+def test_valid_files_of_another_kind_are_refused(run: Run) -> None:
+    run.save_clean(block().probabilities, "data")
+    run.save_worst("Linf:0.3", 0, worst("a"))
+    run.save_block(attempt(run), 0, block())
+    clean = (run.path / "clean.safetensors").read_bytes()
+    for pattern, read in (("worst/*/*", lambda: run.worst("Linf:0.3", 0)), ("attempts/*/*", run.attempts)):
+        (file,) = run.path.glob(pattern)
+        file.write_bytes(clean)
+        with pytest.raises(StoreError, match=r"is not a block|does not hold perturbations"):
+            read()
+
+
+def test_the_plan_remembers_the_last_of_each_suite(run: Run) -> None:
+    assert run.plan() == []
+    run.add_to_plan("quick", 100, ["a"])
+    run.add_to_plan("other", 100, ["b"])
+    run.add_to_plan("quick", 200, ["a", "c"])
+    assert [(one["suite"], one["examples"], one["keys"]) for one in run.plan()] == [("other", 100, ["b"]), ("quick", 200, ["a", "c"])]
+    (run.path / "plan.json").write_text("{")
+    with pytest.raises(StoreError, match="damaged"):
+        run.plan()
 
 
 def test_a_block_in_the_wrong_place_is_noticed(run: Run) -> None:
@@ -192,9 +244,9 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="there is no run at"):
         Run.open(tmp_path)
     untrained = Run.create(tmp_path / "run", RECIPE, "cpu")
-    with pytest.raises(StoreError, match="ccat train mnist-ccat-demo --run"):
+    with pytest.raises(StoreError, match="is not trained yet: the command that began its training"):
         untrained.model()
-    with pytest.raises(StoreError, match="ccat train"):
+    with pytest.raises(StoreError, match="is not trained yet"):
         _ = untrained.weights
 
 

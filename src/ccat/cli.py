@@ -11,11 +11,13 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TypeVar
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
 
 from ccat import engine
+from ccat.checks import require_count
 from ccat.data import DATASETS, DataUnavailableError
 from ccat.demo import demo
 from ccat.fields import digest, flatten, override, parse, to_plain
@@ -23,7 +25,7 @@ from ccat.models import ModelFileError
 from ccat.progress import Reporter
 from ccat.recipes import RECIPES, SUITES, Recipe, label, parse_threat
 from ccat.report import main_table, markdown, write_examples
-from ccat.stages import StageError, attack, evaluate, export, score, train
+from ccat.stages import StageError, attack, begin, evaluate, export, score, train
 from ccat.store import Run, StoreError, find_runs
 
 HELP = """\
@@ -55,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if rest and options.function is not _train:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     options.rest = rest
+    torch.set_num_threads(1)  # only then are results bit-identical; `train --threads` may ask for more
     warnings.showwarning = lambda message, *_, **__: print(f"ccat: warning: {message}", file=sys.stderr)
     try:
         options.function(options)
@@ -96,7 +99,7 @@ def _parser() -> ArgumentParser:
         "--run", type=Path, metavar="DIR", help="the run directory (default: runs/RECIPE, with a suffix if fields are set)"
     )
     command.add_argument(
-        "--threads", type=int, default=1, help="more than one is faster on large models, but not bit-identical (default: 1)"
+        "--threads", type=_count, default=1, help="more than one is faster on large models, but not bit-identical (default: 1)"
     )
     _add_device(command)
 
@@ -110,8 +113,9 @@ def _parser() -> ArgumentParser:
 
     command = add("evaluate", _evaluate, "tabulate errors of runs, clean and under attack, with rejection")
     command.add_argument("runs", nargs="+", metavar="RUN")
-    command.add_argument("--tpr", type=_number, default=0.99, help="share of correct held-out images to accept (default: 0.99)")
-    command.add_argument("--tau", type=_number, help="the threshold itself instead; none rejects nothing")
+    threshold = command.add_mutually_exclusive_group()
+    threshold.add_argument("--tpr", type=_number, default=0.99, help="share of correct held-out images to accept (default: 0.99)")
+    threshold.add_argument("--tau", type=_number, help="the threshold itself instead; none rejects nothing")
     _add_device(command)
 
     command = add("export", _export, "write the worst adversarial examples found")
@@ -141,7 +145,7 @@ def _add_device(command: ArgumentParser) -> None:
 
 
 def _add_workers(command: ArgumentParser) -> None:
-    command.add_argument("--workers", type=int, help="processes to compute with (default: one per core; one on a GPU)")
+    command.add_argument("--workers", type=_count, help="processes to compute with (default: one per core; one on a GPU)")
 
 
 def _demo(options: Namespace) -> None:
@@ -180,7 +184,7 @@ def _train(options: Namespace) -> None:
     default = named.name if recipe == named else f"{named.name}-{digest(to_plain(recipe))[:8]}"
     device = _device(options)
     torch.set_num_threads(options.threads)
-    run = Run.create(options.run or Path("runs") / default, recipe, device)
+    run = begin(options.run or Path("runs") / default, recipe, device)
     if run.trained:
         print(f"{run.path} is trained already")
         return
@@ -196,13 +200,11 @@ def _attack(options: Namespace) -> None:
     run, device = _run(options.run), _device(options)
     suite = _named(options.suite, SUITES, "suite")
     workers = options.workers or (engine.cores() if device == "cpu" else 1)
-    torch.set_num_threads(1)
-    computed = attack(run, suite, options.examples, workers, device, Reporter(run.path.name), options.keep)
-    print(f"{run.path}: {computed} blocks computed; `ccat evaluate {run.path}` shows the outcome")
+    computed = attack(run, options.suite, suite, options.examples, workers, device, Reporter(run.path.name), options.keep)
+    print(f"{run.path}: {computed} blocks computed; `ccat evaluate {shlex.quote(str(run.path))}` shows the outcome")
 
 
 def _evaluate(options: Namespace) -> None:
-    torch.set_num_threads(1)
     found = [evaluate(_run(name), options.tpr, options.tau, _device(options)) for name in options.runs]
     if len({one.dataset for one in found}) > 1:
         raise ValueError("runs of different data sets do not fit into one table: " + ", ".join(f"{e.run} is {e.dataset}" for e in found))
@@ -218,9 +220,9 @@ def _export(options: Namespace) -> None:
 def _score(options: Namespace) -> None:
     threat = parse_threat(options.threat)
     try:
-        with np.load(options.file, allow_pickle=False) as file:
+        with options.file.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             x_adv = torch.from_numpy(file["x_adv"])
-    except (KeyError, ValueError, IndexError, TypeError, AttributeError) as wrong:
+    except (KeyError, ValueError, IndexError, TypeError, AttributeError, EOFError, BadZipFile) as wrong:
         raise ValueError(f"{options.file} is not an .npz file with an array x_adv ({wrong})") from wrong
     size = score(_run(options.run), x_adv, threat, options.name, _device(options))
     outside = f"; the largest was {size:g} and was projected" if size > threat.epsilon * (1 + 1e-5) else ""
@@ -228,22 +230,29 @@ def _score(options: Namespace) -> None:
 
 
 def _runs(options: Namespace) -> None:
-    rows = [_summary(path) for path in find_runs(options.directory)]
+    rows = [_summary(path, options.directory) for path in find_runs(options.directory)]
     print(markdown(["run", "recipe", "state", "attempts"], rows) if rows else f"there are no runs in {options.directory}")
 
 
-def _summary(path: Path) -> list[str]:
+def _summary(path: Path, root: Path) -> list[str]:
+    name = str(path.relative_to(root))
     try:
         run = Run.open(path)
-        return [path.name, run.recipe.name, "trained" if run.trained else "training", str(len(run.attempts()))]
+        return [
+            name,
+            run.recipe.name,
+            "trained" if run.trained else f"{len(run.log())} of {run.recipe.epochs} epochs",
+            str(len(run.attempts())),
+        ]
     except StoreError as unreadable:
-        return [path.name, "–", str(unreadable), "–"]
+        return [name, "–", str(unreadable), "–"]
 
 
 def _show(options: Namespace) -> None:
     run = _run(options.run)
     print(markdown(["recipe", ""], [[name, value] for name, value in flatten(run.recipe).items()]))
-    print("\nmade with " + ", ".join(f"{name} {number}" for name, number in run.about["versions"].items()) + f" on {run.about['device']}")
+    versions = ", ".join(f"{name} {number}" for name, number in run.about.get("versions", {}).items())
+    print(f"\nmade with {versions} on {run.about.get('device')}")
     if log := run.log():
         names = ["epoch", "loss", "clean_error", "clean_confidence", "adversarial_error", "adversarial_confidence"]
         print("\n" + markdown(names, [[f"{entry[name]:.4g}" for name in names] for entry in log]))
@@ -271,7 +280,7 @@ def _run(name: str) -> Run:
     for path in (Path(name), Path("runs") / name):
         if (path / "run.json").exists():
             return Run.open(path)
-    near = difflib.get_close_matches(name, [path.name for path in find_runs(Path("runs"))])
+    near = difflib.get_close_matches(name, [str(path.relative_to("runs")) for path in find_runs(Path("runs"))])
     raise StoreError(
         f"there is no run {name!r}" + (f"; did you mean {' or '.join(near)}?" if near else "; `ccat runs` lists those there are")
     )
@@ -292,9 +301,11 @@ def _overridden(recipe: Recipe, arguments: Sequence[str]) -> Recipe:
         if not word.startswith("--"):
             raise ValueError(f"{word!r} is not an option; fields are set as --epochs 3")
         value = next(words, None)
-        if value is None:
+        if value is None or value.startswith("--"):
             raise ValueError(f"{word} needs a value")
         changes[word.removeprefix("--").replace("-", "_")] = value
+    if "name" in changes:
+        raise ValueError("a recipe keeps its name; --run chooses the directory")
     return override(recipe, changes)
 
 
@@ -305,6 +316,15 @@ def _device(options: Namespace) -> str:
     if not there[options.device]:
         raise ValueError(f"there is no device {options.device!r} on this machine; there is {', '.join(n for n, a in there.items() if a)}")
     return str(options.device)
+
+
+def _count(text: str) -> int:
+    """For argparse: a whole number of at least 1."""
+    try:
+        require_count("it", int(text))
+    except ValueError:
+        raise ArgumentTypeError(f"must be a whole number of at least 1, not {text!r}") from None
+    return int(text)
 
 
 def _number(text: str) -> float:

@@ -8,7 +8,7 @@ from ccat import engine
 from ccat.progress import Reporter
 from ccat.recipes import RECIPES, SUITES
 from ccat.report import main_table
-from ccat.stages import attack, evaluate, train
+from ccat.stages import attack, begin, evaluate, train
 from ccat.store import Run
 
 # the longest first: two processes then end at about the same time
@@ -19,11 +19,11 @@ FULL = ("mnist-ccat-small", "mnist-at-small", "mnist-normal-small")
 def demo(root: Path, full: bool, workers: int) -> str:
     """The table. What is already there from an earlier start is not computed again."""
     names = FULL if full else SHORT
-    suite, examples = (SUITES["quick"], 1000) if full else (SUITES["demo"], 200)
-    runs = [Run.create(root / name, RECIPES[name], "cpu") for name in names]
+    suite, examples = ("quick", 1000) if full else ("demo", 200)
+    runs = [begin(root / name, RECIPES[name], "cpu") for name in names]
     list(engine.run(_train, runs, workers))
     for run in runs:
-        attack(run, suite, examples, workers, "cpu", Reporter(f"attacking {run.path.name}"))
+        attack(run, suite, SUITES[suite], examples, workers, "cpu", Reporter(f"attacking {run.path.name}"))
     return main_table([evaluate(run) for run in reversed(runs)], 0.99)
 
 

@@ -1,4 +1,4 @@
-"""Runs units of work, in this process or on local processes, and hands their results back in order.
+"""Runs units of work, in this process or on local processes, and hands each result back as soon as it is there.
 
 A process computes with one thread: PyTorch's threads fight each other when several processes compute, and results are bit-identical
 only then.
@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
@@ -30,17 +30,22 @@ def cores() -> int:
 
 
 def run(function: Callable[[Unit], Result], units: Sequence[Unit], workers: int) -> Iterator[tuple[Unit, Result]]:
-    """Each unit with its result, in the order of the units. The function and the units must be picklable where workers > 1."""
+    """Each unit with its result, as they are done. The function and the units must be picklable where workers > 1."""
     workers = min(workers, len(units))
     if workers <= 1:
-        for unit in units:
-            yield unit, function(unit)
+        threads = torch.get_num_threads()
+        try:
+            torch.set_num_threads(1)
+            for unit in units:
+                yield unit, function(unit)
+        finally:
+            torch.set_num_threads(threads)
         return
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_begin) as pool:
-        futures = [pool.submit(function, unit) for unit in units]
+        unit_of = {pool.submit(function, unit): unit for unit in units}
         try:
-            for unit, future in zip(units, futures, strict=True):
-                yield unit, future.result()
+            for future in as_completed(unit_of):
+                yield unit_of[future], future.result()
         except BrokenProcessPool as broken:
             raise WorkerError(
                 "a worker process was killed, perhaps for lack of memory; what is finished is stored, start again"

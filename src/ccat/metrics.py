@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import roc_auc_score
 
 Floats = NDArray[np.float64]
 Tau = TypeVar("Tau", float, Floats)
@@ -139,6 +138,8 @@ def auc(clean: Outcome, adversarial: Outcome) -> float:
     positives, negatives = clean.score[~clean.wrong], _negatives(clean, adversarial)
     if len(positives) == 0 or len(negatives) == 0:
         return math.nan
+    from sklearn.metrics import roc_auc_score  # noqa: PLC0415 (it takes a second to import, in every worker process)
+
     truth = np.repeat([True, False], [len(positives), len(negatives)])
     return float(roc_auc_score(truth, np.concatenate([positives, negatives])))
 

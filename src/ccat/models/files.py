@@ -34,6 +34,7 @@ def load_model(path: str | os.PathLike[str]) -> nn.Module:
     try:
         with safe_open(path, framework="pt") as file:
             about = json.loads((file.metadata() or {}).get("ccat", "{}"))
+            about = about if isinstance(about, dict) else {}
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (a file is no dict)
     except FileNotFoundError:
         raise ModelFileError(f"there is no weights file {path}") from None

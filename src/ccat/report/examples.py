@@ -19,7 +19,11 @@ def write_examples(out: Path, arrays: Mapping[str, NDArray[np.generic]]) -> None
         out.parent.mkdir(parents=True, exist_ok=True)
         write_whole(out, buffer.getvalue())
         return
+    if out.suffix:
+        raise ValueError(f"examples go into a file .npz or a folder without an ending, not {out}")
     out.mkdir(parents=True, exist_ok=True)
+    if any(out.iterdir()):
+        raise ValueError(f"{out} is not empty: choose a new folder for the images")
     for n in range(len(arrays["y"])):
         shown = f"{arrays['prediction'][n]}-at-{100 * float(arrays['confidence'][n]):.0f}"
         _write_png(out / f"{n:04d}-is-{arrays['y'][n]}.png", arrays["x"][n])

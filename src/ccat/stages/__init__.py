@@ -3,6 +3,6 @@
 from ccat.stages.attack import attack, export, score
 from ccat.stages.evaluate import evaluate
 from ccat.stages.shared import Progress, StageError
-from ccat.stages.train import train
+from ccat.stages.train import begin, train
 
-__all__ = ["Progress", "StageError", "attack", "evaluate", "export", "score", "train"]
+__all__ = ["Progress", "StageError", "attack", "begin", "evaluate", "export", "score", "train"]

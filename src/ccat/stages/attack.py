@@ -7,20 +7,20 @@ for, on the order, or on the number of workers.
 import hashlib
 import time
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 
 from ccat import engine
 from ccat.attacks import Problem
 from ccat.objectives import other_class_confidence
-from ccat.recipes import Case, Given, label
+from ccat.recipes import Case, Given, contains, label
 from ccat.stages.shared import HELD_OUT, Progress, StageError, data_digest, images_of, probabilities_of
-from ccat.store import BLOCK, Attempt, Block, Run
+from ccat.store import BLOCK, Attempt, Block, Run, Worst
 from ccat.threats import Threat
 
 Keep = Literal["worst", "none"]
@@ -35,23 +35,26 @@ class Unit(NamedTuple):
     device: str
 
 
-def attack(run: Run, suite: Sequence[Case], examples: int, workers: int, device: str, progress: Progress, keep: Keep = "worst") -> int:
+def attack(
+    run: Run, suite: str, cases: Sequence[Case], examples: int, workers: int, device: str, progress: Progress, keep: Keep = "worst"
+) -> int:
     """Runs what is not stored yet of a suite on the first test images; gives the number of blocks computed."""
     with run.writing():
         _require_examples(run, examples)
         data = data_digest(run.recipe.dataset)
-        attempts = [Attempt(case, restart, run.weights, data) for case in suite for restart in range(case.restarts)]
+        attempts = [Attempt.of(case, restart, run.weights, data) for case in cases for restart in range(case.restarts)]
+        run.add_to_plan(suite, examples, [attempt.key for attempt in attempts])
+        done = lru_cache(maxsize=None)(lambda name, block: kept.of if (kept := run.worst(name, block)) else frozenset())
         units = [
             Unit(run.path, attempt, block, device)
             for attempt in attempts
             for block in range(-(-examples // BLOCK))
-            if not run.has_block(attempt, block)
+            if not run.has_block(attempt, block) or (keep == "worst" and attempt.key not in done(_name(attempt.case), block))
         ]
         progress(0, len(units), "")
-        for done, (unit, (result, delta)) in enumerate(engine.run(_compute, units, workers), start=1):
+        for count, (unit, (result, delta)) in enumerate(engine.run(_compute, units, workers), start=1):
             _store(run, unit.attempt, unit.block, result, delta, keep)
-            case = unit.attempt.case
-            progress(done, len(units), f"{label(case.threat)} {case.name}" + (" on noise" if case.source == "noise" else ""))
+            progress(count, len(units), f"{_name(unit.attempt.case)} {unit.attempt.case.name}")
         return len(units)
 
 
@@ -74,7 +77,11 @@ def _compute(unit: Unit) -> tuple[Block, Tensor]:
 
 @lru_cache(maxsize=1)
 def _model(path: Path, weights: str, device: str) -> nn.Module:
-    return Run.open(path).model().to(device)
+    run = Run.open(path)
+    model = run.model().to(device)
+    if run.weights != weights:
+        raise StageError(f"the weights of {path} changed while it was attacked: start again")
+    return model
 
 
 def _examples(dataset: str, case: Case, block: int) -> tuple[Tensor, Tensor]:
@@ -90,30 +97,35 @@ def _examples(dataset: str, case: Case, block: int) -> tuple[Tensor, Tensor]:
 def _store(run: Run, attempt: Attempt, block: int, result: Block, delta: Tensor, keep: Keep) -> None:
     """The perturbations first: should the process be killed in between, the block is computed again and nothing is lost."""
     if keep == "worst":
-        case = attempt.case
-        name = worst_name(case.threat, case.source)
-        _, y = _examples(run.recipe.dataset, case, block)
-        rank = _rank(result.probabilities, y if case.source == "test" else None)
-        stored = run.worst(name, block)
-        if stored is not None:
-            better = rank > stored["rank"]
-            delta = torch.where(better[:, None, None, None], delta, stored["delta"])
-            rank = torch.where(better, rank, stored["rank"])
-        run.save_worst(name, block, {"delta": delta, "rank": rank})
+        _, y = _examples(run.recipe.dataset, attempt.case, block)
+        rank = _rank(result.probabilities, y if attempt.case.source == "test" else None)
+        by = torch.full(rank.shape, int(attempt.key[:15], 16))
+        name = _name(attempt.case)
+        run.save_worst(name, block, merged(Worst(delta, rank, by, frozenset([attempt.key])), run.worst(name, block)))
     run.save_block(attempt, block, result)
+
+
+def merged(one: Worst, other: Worst | None) -> Worst:
+    """Per example the higher rank, whatever the order: of equals the one with the smaller number."""
+    if other is None:
+        return one
+    first = (one.rank > other.rank) | ((one.rank == other.rank) & (one.by < other.by))
+    delta = torch.where(first[:, None, None, None], one.delta, other.delta)
+    return Worst(delta, torch.where(first, one.rank, other.rank), torch.where(first, one.by, other.by), one.of | other.of)
 
 
 def _rank(probabilities: Tensor, y: Tensor | None) -> Tensor:
     """How bad an example is: 1 + confidence if it is wrong, otherwise the confidence in the likeliest wrong class."""
+    probabilities = probabilities.double()
     if y is None:
         return probabilities.amax(1)
     other = probabilities.scatter(1, y[:, None], 0).amax(1)
     return other + (probabilities.argmax(1) != y)
 
 
-def worst_name(threat: Threat, source: str) -> str:
-    """What the perturbations of a threat are stored under."""
-    return label(threat) if source == "test" else f"noise {label(threat)}"
+def _name(case: Case) -> str:
+    """What the perturbations of a case are stored under, with those of others of the same threat and images."""
+    return label(case.threat) if case.source == "test" else f"noise {label(case.threat)}"
 
 
 def score(run: Run, x_adv: Tensor, threat: Threat, name: str, device: str) -> float:
@@ -123,18 +135,17 @@ def score(run: Run, x_adv: Tensor, threat: Threat, name: str, device: str) -> fl
     """
     with run.writing():
         images = images_of(run.recipe.dataset, "test")
-        count = len(x_adv)
-        if x_adv.shape[1:] != images.x.shape[1:] or count % BLOCK or not count:
+        count = len(x_adv) if x_adv.ndim else 0
+        if x_adv.shape[1:] != images.x.shape[1:] or count % BLOCK or not 0 < count <= len(images) - HELD_OUT:
             raise StageError(
-                f"expected adversarial examples of the first test images, some hundreds of shape {tuple(images.x.shape[1:])}, "
-                f"not {tuple(x_adv.shape)}"
+                f"expected adversarial examples of the first test images, hundreds of them up to {len(images) - HELD_OUT}, "
+                f"of shape {tuple(images.x.shape[1:])}, not {tuple(x_adv.shape)}"
             )
-        _require_examples(run, count)
         x_adv = x_adv.float() / 255 if x_adv.dtype == torch.uint8 else x_adv.float()
         Problem(x_adv, threat, lambda image, rows: rows)  # are these images?
         case = Case(name, name, threat, Given(hashlib.sha256(x_adv.numpy().tobytes()).hexdigest()), other_class_confidence)
-        attempt = Attempt(case, 0, run.weights, data_digest(run.recipe.dataset))
-        model = run.model().to(device)
+        attempt = Attempt.of(case, 0, run.weights, data_digest(run.recipe.dataset))
+        model = _model(run.path, run.weights, device)
         for block in range(count // BLOCK):
             begin = time.monotonic()
             x, y = _examples(run.recipe.dataset, case, block)
@@ -146,19 +157,26 @@ def score(run: Run, x_adv: Tensor, threat: Threat, name: str, device: str) -> fl
         return threat.size(x_adv - images[:count].floats()).max().item()
 
 
-def export(run: Run, threat: Threat) -> dict[str, np.ndarray]:
-    """The worst adversarial examples found for a threat: arrays x, x_adv, y, prediction and confidence."""
-    images = images_of(run.recipe.dataset, "test")
-    blocks: list[Tensor] = []
-    while (stored := run.worst(worst_name(threat, "test"), len(blocks))) is not None:
-        blocks.append(stored["delta"])
-    if not blocks:
-        raise StageError(f"{run.path} has no perturbations for {label(threat)}: run `ccat attack` with a suite that has this threat")
-    delta = torch.cat(blocks)
-    x, y = images[: len(delta)].floats(), images[: len(delta)].y
-    x_adv = (x + delta).clamp(0, 1)
+def export(run: Run, threat: Threat) -> dict[str, NDArray[Any]]:
+    """The worst adversarial examples within a threat, as `evaluate` counts them: arrays x, x_adv, y, prediction and confidence."""
+    within = {
+        attempt: len(blocks)
+        for attempt, blocks in run.attempts().items()
+        if attempt.case.source == "test" and contains(threat, attempt.case.threat) and attempt.weights == run.weights
+    }
+    if not within:
+        raise StageError(f"{run.path} was not attacked within {label(threat)}: use a suite that has this threat")
+    names = sorted({_name(attempt.case) for attempt in within})
+    blocks: list[Worst] = []
+    while found := [kept for name in names if (kept := run.worst(name, len(blocks)))]:
+        blocks.append(reduce(merged, found))
+    kept_of = [block.of for block in blocks]
+    if any(count > len(blocks) or any(attempt.key not in of for of in kept_of[:count]) for attempt, count in within.items()):
+        raise StageError(f"{run.path} has not kept all perturbations within {label(threat)}: the same `ccat attack` with --keep worst does")
+    images = images_of(run.recipe.dataset, "test")[: len(blocks) * BLOCK]
+    x_adv = (images.floats() + torch.cat([block.delta for block in blocks])).clamp(0, 1)
     confidence, prediction = probabilities_of(run.model(), x_adv).max(1)
-    arrays = {"x": x, "x_adv": x_adv, "y": y, "prediction": prediction, "confidence": confidence}
+    arrays = {"x": images.floats(), "x_adv": x_adv, "y": images.y, "prediction": prediction, "confidence": confidence}
     return {name: array.numpy() for name, array in arrays.items()}
 
 

@@ -1,9 +1,11 @@
 """Evaluation: from the probabilities in a run directory to errors with and without rejection. Nothing is attacked here."""
 
 import math
+import shlex
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from ccat import metrics
 from ccat.metrics import Outcome
@@ -11,7 +13,6 @@ from ccat.recipes import THREATS, Case, contains, label, seen
 from ccat.results import Evaluation, UnderAttack
 from ccat.stages.shared import HELD_OUT, StageError, clean_probabilities, images_of
 from ccat.store import BLOCK, Attempt, Block, Run
-from ccat.threats import Threat
 
 
 def evaluate(run: Run, tpr: float = 0.99, tau: float | None = None, device: str = "cpu") -> Evaluation:
@@ -21,7 +22,6 @@ def evaluate(run: Run, tpr: float = 0.99, tau: float | None = None, device: str 
     tau = metrics.threshold(everything[-HELD_OUT:], tpr) if tau is None else tau
     counted = everything[:-HELD_OUT]
     attempts = _current(run)
-    examples = min((sum(len(block.value) for block in blocks) for blocks in attempts.values()), default=0)
     cases = {(attempt.case.source, label(attempt.case.threat)): attempt.case for attempt in attempts}
     return Evaluation(
         run=run.path.name,
@@ -31,37 +31,38 @@ def evaluate(run: Run, tpr: float = 0.99, tau: float | None = None, device: str 
         coverage=metrics.coverage(counted, tau),
         error=metrics.error(counted, tau),
         error_without_rejection=metrics.error(counted, -math.inf),
-        examples=examples,
-        attacks=tuple(
-            _under_attack(run, attempts, case.threat, case.source, everything[:examples], labels[:examples], tau)
-            for case in sorted(cases.values(), key=_order)
-        ),
-        notes=_notes(run, attempts, examples),
+        attacks=tuple(_under_attack(run, attempts, case, everything, labels, tau) for case in sorted(cases.values(), key=_order)),
+        notes=_notes(run, attempts),
     )
 
 
 def _under_attack(
-    run: Run,
-    attempts: dict[Attempt, list[Block]],
-    threat: Threat,
-    source: str,
-    clean: Outcome,
-    labels: "np.ndarray[tuple[int], np.dtype[np.int64]]",
-    tau: float,
+    run: Run, attempts: dict[Attempt, list[Block]], case: Case, everything: Outcome, labels: NDArray[np.int64], tau: float
 ) -> UnderAttack:
-    """Pooled over all attempts whose threat lies within this one: a larger ε includes what was found at a smaller one."""
+    """Pooled over all attempts whose threat lies within the case's: a larger ε includes what was found at a smaller one."""
     pooled = [
-        torch.cat([block.probabilities for block in blocks])[: len(labels)].numpy()
+        torch.cat([block.probabilities for block in blocks]).numpy()
         for attempt, blocks in attempts.items()
-        if attempt.case.source == source and contains(threat, attempt.case.threat)
+        if attempt.case.source == case.source and contains(case.threat, attempt.case.threat)
     ]
+    examples = min(len(probabilities) for probabilities in pooled)  # those that all of them attacked
+    if case.source == "noise":
+        score = np.max([probabilities[:examples].max(1) for probabilities in pooled], axis=0)
+        errors = [metrics.coverage(Outcome(np.ones(examples, dtype=bool), score), t) for t in (tau, -math.inf)]
+    else:
+        clean = everything[:examples]
+        adversarial = metrics.worst(clean, [metrics.outcome(f[:examples], labels[:examples]) for f in pooled])
+        errors = [metrics.robust_error(clean, adversarial, t) for t in (tau, -math.inf)]
     known = seen(run.recipe.method)
-    about = (label(threat), source, source == "test" and known is not None and contains(known, threat), len(pooled))
-    if source == "noise":
-        accepted = Outcome(np.ones(len(labels), dtype=bool), np.max([f.max(1) for f in pooled], axis=0))
-        return UnderAttack(*about, metrics.coverage(accepted, tau), metrics.coverage(accepted, -math.inf))
-    adversarial = metrics.worst(clean, [metrics.outcome(f, labels) for f in pooled])
-    return UnderAttack(*about, *(metrics.robust_error(clean, adversarial, t) for t in (tau, -math.inf)))
+    return UnderAttack(
+        threat=label(case.threat),
+        source=case.source,
+        seen=case.source == "test" and known is not None and contains(known, case.threat),
+        attempts=len(pooled),
+        examples=examples,
+        error=errors[0],
+        error_without_rejection=errors[1],
+    )
 
 
 def _current(run: Run) -> dict[Attempt, list[Block]]:
@@ -69,22 +70,25 @@ def _current(run: Run) -> dict[Attempt, list[Block]]:
     attempts = run.attempts()
     if stale := [attempt for attempt in attempts if attempt.weights != run.weights]:
         raise StageError(
-            f"{run.path}: the weights changed after {len(stale)} stored attempts; `ccat prune {run.path}` deletes them, then attack again"
+            f"{run.path}: the weights changed after {len(stale)} stored attempts; "
+            f"`ccat prune {shlex.quote(str(run.path))}` deletes them, then attack again"
         )
     return attempts
 
 
-def _notes(run: Run, attempts: dict[Attempt, list[Block]], examples: int) -> tuple[str, ...]:
+def _notes(run: Run, attempts: dict[Attempt, list[Block]]) -> tuple[str, ...]:
+    """What is missing, and the command that makes it."""
+    command = f"ccat attack {shlex.quote(str(run.path))}"
     if not attempts:
-        return (f"{run.path.name} was not attacked yet: `ccat attack {run.path} --suite quick`",)
-    longest = max(len(blocks) for blocks in attempts.values()) * BLOCK
-    if examples < longest:
-        shortest = min(attempts, key=lambda attempt: len(attempts[attempt])).case
-        return (
-            f"{run.path.name}: only the first {examples} of {longest} images were attacked by all attempts "
-            f"({label(shortest.threat)} {shortest.name} is not finished); `ccat attack {run.path}` goes on",
-        )
-    return ()
+        return (f"{run.path.name} was not attacked yet: `{command} --suite quick`",)
+    stored = {attempt.key: len(blocks) * BLOCK for attempt, blocks in attempts.items()}
+    notes = []
+    for asked in run.plan():
+        short = [key for key in asked["keys"] if stored.get(key, 0) < asked["examples"]]
+        if short and asked["weights"] == run.weights:
+            again = f"{command} --suite {asked['suite']} --examples {asked['examples']}"
+            notes.append(f"{run.path.name}: {len(short)} of {len(asked['keys'])} attempts are not finished, `{again}` goes on")
+    return tuple(notes)
 
 
 def _order(case: Case) -> tuple[bool, int, float]:

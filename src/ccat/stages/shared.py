@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 
 import torch
@@ -49,5 +50,6 @@ def clean_probabilities(run: Run, device: str = "cpu") -> Tensor:
     stored = run.clean(data)
     if stored is None:
         stored = probabilities_of(run.model().to(device), images_of(run.recipe.dataset, "test").x)
-        run.save_clean(stored, data)
+        with suppress(OSError):  # a full disk costs only the next computation
+            run.save_clean(stored, data)
     return stored

@@ -5,6 +5,7 @@ A run that was stopped goes on from its last checkpoint to the same weights, bit
 
 import math
 import time
+from pathlib import Path
 
 import torch
 from torch import Generator, Tensor, nn
@@ -17,6 +18,12 @@ from ccat.models import create_model
 from ccat.recipes import Probe, Recipe
 from ccat.stages.shared import Progress, StageError, images_of, probabilities_of
 from ccat.store import Run, Tensors
+
+
+def begin(path: Path, recipe: Recipe, device: str) -> Run:
+    """The run of a recipe, new or there already. What the data cannot give is refused before anything is written."""
+    _split(recipe)
+    return Run.create(path, recipe, device)
 
 
 def train(run: Run, device: str, progress: Progress) -> None:
@@ -33,11 +40,11 @@ def train(run: Run, device: str, progress: Progress) -> None:
         log = [entry for entry in run.log() if entry["epoch"] <= epoch]
         x, y = training.x.to(device), training.y.to(device)
         while epoch < recipe.epochs:
-            begin = time.monotonic()
+            started = time.monotonic()
             loss = _epoch(recipe, model, optimiser, x, y, generator, epoch, progress)
             epoch += 1
             rate = recipe.rate * recipe.schedule(epoch, recipe.epochs)
-            entry = {"epoch": epoch, "loss": loss, "next_rate": rate, "training_seconds": time.monotonic() - begin}
+            entry = {"epoch": epoch, "loss": loss, "next_rate": rate, "training_seconds": time.monotonic() - started}
             log.append(entry | _probe(recipe.probe, model, held_out, Generator().manual_seed(int(digest([recipe.seed, epoch])[:15], 16))))
             run.rewrite_log(log)
             run.save_checkpoint(_state(model, optimiser, generator), epoch)
@@ -71,6 +78,8 @@ def _split(recipe: Recipe) -> tuple[Images, Images]:
     count = len(images) if recipe.images is None else recipe.images
     if count > len(images):
         raise StageError(f"the recipe asks for {count} training images, {recipe.dataset} has {len(images)}")
+    if count < recipe.held_out + recipe.batch:
+        raise StageError(f"of {count} training images {recipe.held_out} are held out, which leaves less than a batch of {recipe.batch}")
     return images[: count - recipe.held_out], images[count - recipe.held_out : count]
 
 
@@ -107,7 +116,10 @@ def _resume(run: Run, model: nn.Module, optimiser: SGD, generator: Generator) ->
     if saved is None:
         return 0
     tensors, epoch = saved
-    model.load_state_dict({name.removeprefix("model."): value for name, value in tensors.items() if name.startswith("model.")})
+    try:
+        model.load_state_dict({name.removeprefix("model."): value for name, value in tensors.items() if name.startswith("model.")})
+    except RuntimeError as wrong:
+        raise StageError(f"the checkpoint of {run.path} does not fit its model; delete it to train from the beginning") from wrong
     for name, weight in model.named_parameters():
         if f"momentum.{name}" in tensors:
             optimiser.state[weight]["momentum_buffer"] = tensors[f"momentum.{name}"].to(weight.device)
