@@ -3,8 +3,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 
 from ccat import DataUnavailableError, Images, load_mnist
+
+settings.register_profile("ccat", deadline=None)  # machines are noisy
+settings.load_profile("ccat")
 
 if "CCAT_DATA" in os.environ:  # tests change the working directory
     os.environ["CCAT_DATA"] = str(Path(os.environ["CCAT_DATA"]).resolve())

@@ -45,7 +45,7 @@ def noise(seed: int, scale: float, count: int = 4) -> Tensor:
 
 @threats
 @given(seed=st.integers(0, 10**6), scale=st.sampled_from([1e-9, 0.01, 0.3, 3.0, 1e4]), kind=st.sampled_from(["grey", "mixed", "corners"]))
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_a_projection_is_allowed_and_stays_put(name: str, seed: int, scale: float, kind: str) -> None:
     threat, x = THREATS[name], images(seed, kind)
     delta = threat.project(x, noise(seed, scale))
@@ -67,7 +67,7 @@ def test_what_is_allowed_is_left_alone_in_float32_too(name: str) -> None:
 
 @pytest.mark.parametrize("name", NEAREST)
 @given(seed=st.integers(0, 10**6), scale=st.sampled_from([0.1, 0.5, 3.0]))
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_nothing_allowed_is_nearer_than_the_projection(name: str, seed: int, scale: float) -> None:
     threat, x, delta = THREATS[name], images(seed), noise(seed, scale)
     projected = threat.project(x, delta)
