@@ -209,6 +209,7 @@ def test_the_plan_remembers_the_last_of_each_suite(run: Run) -> None:
     run.add_to_plan("quick", 100, ["a"])
     run.add_to_plan("other", 100, ["b"])
     run.add_to_plan("quick", 200, ["a", "c"])
+    run.add_to_plan("quick", 50, ["a", "c"])
     assert [(one["suite"], one["examples"], one["keys"]) for one in run.plan()] == [("other", 100, ["b"]), ("quick", 200, ["a", "c"])]
     (run.path / "plan.json").write_text("{")
     with pytest.raises(StoreError, match="damaged"):

@@ -94,6 +94,7 @@ def _parser() -> ArgumentParser:
     command.add_argument("name", nargs="?", default="mnist")
 
     command = add("train", _train, "train a model by a recipe, with any of its fields set: --epochs 3 --method.rho 6")
+    command.epilog = "`ccat recipes RECIPE` lists the fields that can be set. The recipe comes first."
     command.add_argument("recipe")
     command.add_argument(
         "--run", type=Path, metavar="DIR", help="the run directory (default: runs/RECIPE, with a suffix if fields are set)"

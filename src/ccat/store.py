@@ -258,8 +258,11 @@ class Run:
             raise StoreError(f"{self.path / 'plan.json'} is damaged ({broken}); delete it") from broken
 
     def add_to_plan(self, suite: str, examples: int, keys: list[str]) -> None:
-        new = {"schema": SCHEMA, "suite": suite, "examples": examples, "weights": self.weights, "keys": keys}
-        others = [one for one in self.plan() if one.get("suite") != suite and one.get("weights") == self.weights]
+        """A suite that was asked for on more examples before is still wanted on those."""
+        current = [one for one in self.plan() if one.get("weights") == self.weights]
+        others = [one for one in current if one.get("suite") != suite]
+        before = [one["examples"] for one in current if one.get("suite") == suite and set(one["keys"]) <= set(keys)]
+        new = {"schema": SCHEMA, "suite": suite, "examples": max([examples, *before]), "weights": self.weights, "keys": keys}
         write_whole(self.path / "plan.json", json.dumps([*others, new]).encode())
 
     # ---- perturbations

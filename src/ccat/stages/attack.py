@@ -44,12 +44,14 @@ def attack(
         data = data_digest(run.recipe.dataset)
         attempts = [Attempt.of(case, restart, run.weights, data) for case in cases for restart in range(case.restarts)]
         run.add_to_plan(suite, examples, [attempt.key for attempt in attempts])
-        done = lru_cache(maxsize=None)(lambda name, block: kept.of if (kept := run.worst(name, block)) else frozenset())
+        blocks = range(-(-examples // BLOCK))
+        kept = {(name, block): run.worst(name, block) for name in {_name(case) for case in cases} for block in blocks}
+        kept_of = {place: worst.of if worst else frozenset() for place, worst in kept.items()}
         units = [
             Unit(run.path, attempt, block, device)
             for attempt in attempts
-            for block in range(-(-examples // BLOCK))
-            if not run.has_block(attempt, block) or (keep == "worst" and attempt.key not in done(_name(attempt.case), block))
+            for block in blocks
+            if not run.has_block(attempt, block) or (keep == "worst" and attempt.key not in kept_of[_name(attempt.case), block])
         ]
         progress(0, len(units), "")
         for count, (unit, (result, delta)) in enumerate(engine.run(_compute, units, workers), start=1):
