@@ -7,7 +7,7 @@ import shlex
 import sys
 import warnings
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TypeVar
@@ -44,6 +44,7 @@ Train image classifiers that may say “I don't know”, attack them, and measur
 """
 USER_ERRORS = (StoreError, StageError, DataUnavailableError, ModelFileError, engine.WorkerError, ValueError, OSError)
 Named = TypeVar("Named")
+Command = Callable[[Namespace], None]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -76,7 +77,7 @@ def _parser() -> ArgumentParser:
     parser.add_argument("--version", action="version", version=f"ccat {version('ccat-torch')}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
 
-    def add(name: str, function: object, text: str) -> ArgumentParser:
+    def add(name: str, function: Command, text: str) -> ArgumentParser:
         command = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False)
         command.set_defaults(function=function)
         return command
@@ -119,6 +120,11 @@ def _parser() -> ArgumentParser:
     threshold.add_argument("--tau", type=_number, help="the threshold itself instead; none rejects nothing")
     _add_device(command)
 
+    _add_housekeeping(add)
+    return parser
+
+
+def _add_housekeeping(add: Callable[[str, Command, str], ArgumentParser]) -> None:
     command = add("export", _export, "write the worst adversarial examples found")
     command.add_argument("run")
     command.add_argument("--threat", required=True, help="such as Linf:0.4")
@@ -138,7 +144,6 @@ def _parser() -> ArgumentParser:
     command.add_argument("run")
     command = add("prune", _prune, "delete what a run no longer needs: checkpoints, unfinished files, results of other weights")
     command.add_argument("run")
-    return parser
 
 
 def _add_device(command: ArgumentParser) -> None:
