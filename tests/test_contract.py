@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from truth import Small, seeded
 
 import ccat.attacks
-from ccat import PGD, Attack, Found, Problem, Threat
+from ccat import PGD, Attack, CornerSearch, Estimated, Found, Geometry, Problem, Random, Simple, Square, Threat
 from ccat.objectives import OBJECTIVES, Objective
 
 # one line per attack
@@ -20,10 +20,25 @@ ATTACKS: dict[str, Attack] = {
     "PGD random": PGD(6, 0.3, start="random"),
     "PGD either, no backtracking": PGD(6, 0.3, momentum=0.5, backtracking=None, start="either"),
     "PGD of one iteration": PGD(1, 0.3),
+    "QL": PGD(3, 0.3, start="random", gradient=Estimated(4)),
+    "Random": Random(5),
+    "Simple": Simple(5),
+    "Geometry": Geometry(5),
+    "Square": Square(5),
+    "CornerSearch": CornerSearch(2, candidates=10),
 }
+
+
+def made_for(attack: Attack, threat: Threat) -> bool:
+    return isinstance(threat, getattr(attack, "threats", object)) and not (
+        isinstance(attack, CornerSearch) and getattr(threat, "per", "") == "entry"
+    )
+
+
 TABLE = [
     pytest.param(ATTACKS[a], THREATS[t], OBJECTIVES[o], classes, id=f"{a}|{t}|{o}|{classes}")
     for a, t, o, classes in itertools.product(ATTACKS, THREATS, OBJECTIVES, (2, 10))
+    if made_for(ATTACKS[a], THREATS[t])
 ]
 contract = pytest.mark.parametrize(("attack", "threat", "objective", "classes"), TABLE)
 
@@ -38,17 +53,22 @@ def example(classes: int) -> tuple[Tensor, Tensor, Small]:
     return images(11).to(dtype), labels(classes), Small(3, classes).to(dtype)
 
 
-class Witness:
-    """A score that remembers everything it was asked."""
+BLACK_BOX = {name: attack for name, attack in ATTACKS.items() if not (isinstance(attack, PGD) and attack.gradient is None)}
+POOL = images(13, count=7)
 
-    def __init__(self, problem: Problem) -> None:
-        self.score = problem.score
-        self.seen: list[tuple[Tensor, Tensor, Tensor]] = []
 
-    def __call__(self, x: Tensor, rows: Tensor) -> Tensor:
-        value = self.score(x, rows)
-        self.seen.append((x.detach().clone(), rows.clone(), value.detach().clone()))
-        return value
+class Watched(Problem):
+    """A problem that remembers the values of all points that became results."""
+
+    def at(self, delta: Tensor, rows: Tensor | None = None) -> Found:
+        found = super().at(delta, rows)
+        self.__dict__.setdefault("values", []).append(found.value)
+        return found
+
+    def climb(self, delta: Tensor, rows: Tensor | None = None) -> tuple[Found, Tensor]:
+        found, gradient = super().climb(delta, rows)
+        self.__dict__.setdefault("values", []).append(found.value)
+        return found, gradient
 
 
 @contract
@@ -56,8 +76,8 @@ def test_results_are_allowed_scored_reproducible_and_the_best_seen(
     attack: Attack, threat: Threat, objective: Objective, classes: int
 ) -> None:
     x, y, model = example(classes)
-    witness = Witness(Problem.of(model, x, y, threat, objective))
-    problem = Problem(x, threat, witness)
+    pool = POOL.to(x.dtype)
+    problem = Watched.of(model, x, y, threat, objective, pool)
     found = attack(problem, seeded(3))
 
     assert (threat.size(found.delta) <= threat.epsilon * (1 + 4 * torch.finfo(x.dtype).eps)).all()
@@ -67,13 +87,10 @@ def test_results_are_allowed_scored_reproducible_and_the_best_seen(
     model.eval()
     torch.testing.assert_close(found.value, objective(model(x + found.delta), y).detach())
 
-    best = torch.full((len(x),), -torch.inf, dtype=x.dtype)
-    for _, rows, value in witness.seen:
-        best = best.scatter_reduce(0, rows, value, "amax")
+    best = torch.stack(problem.__dict__["values"]).amax(0)
     assert found.value.equal(best), "the best of all points tried, the last one included"
-    assert problem.counts.forwards == sum(len(rows) for _, rows, _ in witness.seen)
 
-    again = attack(Problem.of(model, x, y, threat, objective), seeded(3))
+    again = attack(Problem.of(model, x, y, threat, objective, pool), seeded(3))
     assert again.delta.equal(found.delta)
     assert again.value.equal(found.value)
 
@@ -89,7 +106,7 @@ def test_nothing_is_left_changed(attack: Attack, threat: Threat, objective: Obje
     before, kept = copy.deepcopy(model), x.clone()
     state = torch.get_rng_state()
 
-    attack(Problem.of(model, x, y, threat, objective), seeded(3))
+    attack(Problem.of(model, x, y, threat, objective, POOL.to(x.dtype)), seeded(3))
 
     assert x.equal(kept)
     assert x.grad is None
@@ -112,7 +129,7 @@ def test_a_row_depends_on_nothing_but_itself(attack: Attack, threat: Threat, obj
     def run(x: Tensor, y: Tensor, scales: list[float]) -> Found:
         factor = torch.tensor(scales, dtype=x.dtype)
         inner = Problem.of(model, x, y, threat, objective).score
-        return attack(Problem(x, threat, lambda image, rows: factor[rows] * inner(image, rows)), seeded(3))
+        return attack(Problem(x, threat, lambda image, rows: factor[rows] * inner(image, rows), POOL.to(x.dtype)), seeded(3))
 
     found = run(x, y, [1.0, 1e-4, 1.0, 1e4])
     others, other_labels = images(12).to(x.dtype), y.flip(0)
@@ -120,6 +137,21 @@ def test_a_row_depends_on_nothing_but_itself(attack: Attack, threat: Threat, obj
     mixed = run(torch.where(keep[:, None, None, None], x, others), torch.where(keep, y, other_labels), [1.0, 1e9, 1.0, 1e-9])
     torch.testing.assert_close(mixed.delta[keep], found.delta[keep])
     torch.testing.assert_close(mixed.value[keep], found.value[keep])
+
+
+@pytest.mark.parametrize(("attack", "threat"), [(a, t) for a in BLACK_BOX for t in THREATS if made_for(BLACK_BOX[a], THREATS[t])])
+def test_black_box_attacks_need_no_gradient(attack: str, threat: str) -> None:
+    x, y, model = images(11), labels(10), Small(3, 10)
+    inner = Problem.of(model, x, y, THREATS[threat], OBJECTIVES["cross-entropy"]).score
+
+    def score(image: Tensor, rows: Tensor) -> Tensor:
+        assert not torch.is_grad_enabled()
+        return inner(image, rows)
+
+    problem = Problem(x, THREATS[threat], score, POOL)
+    BLACK_BOX[attack](problem, seeded(3))
+    assert problem.counts.backwards == 0
+    assert problem.counts.forwards > 4
 
 
 def test_rows_alone_are_rows_in_a_batch() -> None:

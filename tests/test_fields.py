@@ -6,7 +6,8 @@ import pytest
 from ccat import L0, L1, L2, PGD, Adversarial, ConfidenceCalibrated, Frame, Linf, Normal
 from ccat.fields import digest, flatten, from_plain, override, to_plain
 from ccat.objectives import other_class_confidence
-from ccat.recipes import KINDS, RECIPES, SUITES, contains, label, parse_threat, recipe_from_plain
+from ccat.recipes import KINDS, RECIPES, contains, label, parse_threat, recipe_from_plain
+from ccat.suites import SUITES
 
 
 def test_every_recipe_and_suite_survives_json() -> None:

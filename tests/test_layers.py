@@ -12,7 +12,21 @@ import ccat
 
 PACKAGE = Path(ccat.__file__).parent
 LAYERS = ["checks", "files", "threats", "objectives", "metrics", "data", "models", "attacks", "methods"]
-LAYERS += ["fields", "recipes", "results", "store", "engine", "stages", "report", "progress", "demo", "cli", "__init__", "__main__"]
+LAYERS += [
+    "fields",
+    "recipes",
+    "suites",
+    "results",
+    "store",
+    "engine",
+    "stages",
+    "report",
+    "progress",
+    "demo",
+    "cli",
+    "__init__",
+    "__main__",
+]
 MODULES = sorted(PACKAGE.rglob("*.py"))
 DISTRIBUTIONS = {"sklearn": "scikit-learn", "PIL": "pillow"}  # where the name to import is not the name to install
 

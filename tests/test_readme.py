@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from ccat import Images, cli
-from ccat.recipes import RECIPES, SUITES, parse_threat
+from ccat.recipes import RECIPES, parse_threat
+from ccat.suites import SUITES
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 

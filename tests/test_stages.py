@@ -33,9 +33,10 @@ from ccat import (
 from ccat.cli import main
 from ccat.fields import override
 from ccat.progress import Reporter
-from ccat.recipes import RECIPES, SUITES, Case
+from ccat.recipes import RECIPES, Case
 from ccat.stages.attack import _model
 from ccat.store import Run
+from ccat.suites import SUITES
 
 TINY = ["mnist-ccat-demo", "--images=400", "--held-out", "100", "--method.attack.iterations", "2", "--probe.attack.iterations", "2"]
 CASES = (
@@ -349,7 +350,7 @@ PROGRAM = """
 import sys, torch
 sys.path.insert(0, sys.argv[1])
 from test_stages import CASES
-from ccat.recipes import SUITES
+from ccat.suites import SUITES
 from ccat.cli import main
 if __name__ == "__main__":
     SUITES["tiny"] = CASES

@@ -5,7 +5,7 @@ Confidence-Calibrated Adversarial Training (Stutz, Hein & Schiele, ICML 2020) on
 
 from importlib.metadata import version
 
-from ccat.attacks import PGD, Attack, Found, Problem, best
+from ccat.attacks import PGD, Attack, CornerSearch, Estimated, Found, Geometry, Problem, Random, Simple, Square, best
 from ccat.data import DATASETS, DataUnavailableError, Images, load_mnist
 from ccat.methods import Adversarial, ConfidenceCalibrated, Method, Normal
 from ccat.metrics import Outcome, threshold, worst
@@ -25,9 +25,12 @@ __all__ = [
     "Adversarial",
     "Attack",
     "ConfidenceCalibrated",
+    "CornerSearch",
     "DataUnavailableError",
+    "Estimated",
     "Found",
     "Frame",
+    "Geometry",
     "Images",
     "Linf",
     "Method",
@@ -35,6 +38,9 @@ __all__ = [
     "Normal",
     "Outcome",
     "Problem",
+    "Random",
+    "Simple",
+    "Square",
     "Threat",
     "any_class_confidence",
     "best",

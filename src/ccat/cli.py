@@ -23,10 +23,11 @@ from ccat.demo import demo
 from ccat.fields import digest, flatten, override, parse, to_plain
 from ccat.models import ModelFileError
 from ccat.progress import Reporter
-from ccat.recipes import RECIPES, SUITES, Recipe, label, parse_threat
+from ccat.recipes import RECIPES, Recipe, label, parse_threat
 from ccat.report import main_table, markdown, write_examples
 from ccat.stages import StageError, attack, begin, evaluate, export, score, train
 from ccat.store import Run, StoreError, find_runs
+from ccat.suites import SUITES
 
 HELP = """\
 Train image classifiers that may say “I don't know”, attack them, and measure what gets through.

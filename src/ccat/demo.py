@@ -6,10 +6,11 @@ from pathlib import Path
 
 from ccat import engine
 from ccat.progress import Reporter
-from ccat.recipes import RECIPES, SUITES
+from ccat.recipes import RECIPES
 from ccat.report import main_table
 from ccat.stages import attack, begin, evaluate, train
 from ccat.store import Run
+from ccat.suites import SUITES
 
 # the longest first: two processes then end at about the same time
 SHORT = ("mnist-ccat-demo", "mnist-at-demo", "mnist-normal-demo")

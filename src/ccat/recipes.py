@@ -1,23 +1,23 @@
-"""Named, complete configurations: recipes say how a model is trained, suites say how it is attacked.
+"""Named, complete configurations: recipes say how a model is trained, cases how it is attacked.
 
 A recipe or a case says everything that its numbers depend on; both are stored beside the results.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal, Protocol
 
 from torch import Generator
 
-from ccat.attacks import PGD, Attack, Found, Problem
+from ccat.attacks import PGD, Attack, CornerSearch, Estimated, Found, Geometry, Problem, Random, Simple, Square
 from ccat.checks import require_count, require_number
 from ccat.data import DATASETS
 from ccat.fields import from_plain, parse, to_plain
 from ccat.methods import Adversarial, ConfidenceCalibrated, Method, Normal
 from ccat.models import MODELS
-from ccat.objectives import Objective, any_class_confidence, cross_entropy, other_class_confidence
+from ccat.objectives import Objective, other_class_confidence
 from ccat.threats import L0, L1, L2, Frame, Linf, Threat
 
 
@@ -105,6 +105,10 @@ class Case:
 
     def __post_init__(self) -> None:
         require_count("Case: restarts", self.restarts)
+        made_for: tuple[type, ...] | None = getattr(self.attack, "threats", None)
+        if made_for is not None and not isinstance(self.threat, made_for):
+            names = " and ".join(kind.__name__ for kind in made_for)
+            raise ValueError(f"Case: {type(self.attack).__name__} is made for {names}, not for {type(self.threat).__name__}")
 
     def identity(self) -> dict[str, Any]:
         """What its numbers depend on."""
@@ -122,8 +126,15 @@ class Given:
 
 
 def identity(plain: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a case as plain data: not what it is called, nor how often it is repeated."""
-    return {name: value for name, value in plain.items() if name not in ("name", "family", "restarts")}
+    """Of a case as plain data: not what it is called, nor how often it is repeated.
+
+    Nor what is None: a field that is added later, None by default, then changes no identity.
+    """
+
+    def without_none(value: Any) -> Any:
+        return {name: without_none(item) for name, item in value.items() if item is not None} if isinstance(value, dict) else value
+
+    return {name: without_none(value) for name, value in plain.items() if name not in ("name", "family", "restarts")}
 
 
 KINDS: dict[str, type] = {
@@ -135,6 +146,12 @@ KINDS: dict[str, type] = {
         L0,
         Frame,
         PGD,
+        Estimated,
+        Random,
+        Simple,
+        Geometry,
+        Square,
+        CornerSearch,
         Normal,
         Adversarial,
         ConfidenceCalibrated,
@@ -229,38 +246,4 @@ RECIPES: dict[str, Recipe] = {
         _small("mnist-at-demo", Adversarial(_LINF, replace(_CE, iterations=8, rate=0.1)), epochs=5, images=40_000),
         _small("mnist-ccat-demo", ConfidenceCalibrated(_LINF, replace(_CONF, iterations=8, rate=0.1)), epochs=7, images=40_000),
     )
-}
-
-
-def _pgd_cases(threat: Threat, rates: Sequence[float], iterations: int, source: Literal["test", "noise"] = "test") -> list[Case]:
-    """PGD-Conf from zero and random starts at several rates, and PGD-CE: no single one is strong against every model."""
-    confidence = other_class_confidence if source == "test" else any_class_confidence
-    cases = [
-        Case(f"PGD-Conf {start} {rate:g}", "PGD-Conf", threat, PGD(iterations, rate, start=start), confidence, source=source)
-        for rate in rates
-        for start in ("zero", "random")
-    ]
-    if source == "test":
-        attack = PGD(iterations, max(rates), backtracking=1.25, start="random")
-        cases.append(Case(f"PGD-CE random {max(rates):g}", "PGD-CE", threat, attack, cross_entropy))
-    return cases
-
-
-SUITES: dict[str, tuple[Case, ...]] = {
-    "demo": (
-        *_pgd_cases(Linf(0.3), (0.01, 0.05), 100),
-        *_pgd_cases(Linf(0.4), (0.01, 0.05), 100),
-        *_pgd_cases(L2(3.0), (0.2, 0.8), 100),
-        *_pgd_cases(Frame(2), (0.1, 0.5), 100),
-        *_pgd_cases(Linf(0.3), (0.01, 0.05), 100, source="noise"),
-    ),
-    "quick": (
-        *_pgd_cases(Linf(0.3), (0.01, 0.05), 200),
-        *_pgd_cases(Linf(0.4), (0.01, 0.05), 200),
-        *_pgd_cases(L2(3.0), (0.2, 0.8), 200),
-        *_pgd_cases(L1(18.0), (1.0, 8.0), 200),
-        *_pgd_cases(L0(15), (250.0, 2500.0), 200),
-        *_pgd_cases(Frame(2), (0.1, 0.5), 200),
-        *_pgd_cases(Linf(0.3), (0.01, 0.05), 200, source="noise"),
-    ),
 }

@@ -1,6 +1,9 @@
 """Attacks: each a frozen dataclass, called with a problem and a generator, giving the best perturbations it found."""
 
-from ccat.attacks.pgd import PGD
+from ccat.attacks.corner import CornerSearch
+from ccat.attacks.pgd import PGD, Estimated
 from ccat.attacks.problem import Attack, Found, Problem, best
+from ccat.attacks.search import Geometry, Random, Simple
+from ccat.attacks.square import Square
 
-__all__ = ["PGD", "Attack", "Found", "Problem", "best"]
+__all__ = ["PGD", "Attack", "CornerSearch", "Estimated", "Found", "Geometry", "Problem", "Random", "Simple", "Square", "best"]

@@ -11,12 +11,43 @@ from ccat.checks import require_count, require_number
 
 
 @dataclass(frozen=True)
+class Estimated:
+    """A gradient from scores alone (Ilyas et al. 2018): `samples` Gaussian ones of deviation σ around the point, in antithetic pairs.
+
+    Differences are of exp(score), the confidence where the objective is its logarithm.
+    """
+
+    samples: int = 50
+    sigma: float = 0.1
+
+    def __post_init__(self) -> None:
+        require_count("Estimated: samples", self.samples)
+        require_number("Estimated: sigma", self.sigma, 0)
+        if self.samples % 2:
+            raise ValueError(f"Estimated: samples come in pairs, so their number must be even, not {self.samples}")
+
+    def __call__(self, problem: Problem, image: Tensor, generator: Generator) -> Tensor:
+        gradient = torch.zeros_like(image)
+        for _ in range(self.samples // 2):
+            noise = torch.randn(image.shape, generator=generator, device=generator.device, dtype=image.dtype).to(image.device)
+            up, down = (problem.probe(image + side * self.sigma * noise).clamp_max(_LARGEST).exp() for side in (1, -1))
+            gradient += (up - down)[:, None, None, None] * noise
+        return gradient / (self.samples * self.sigma)
+
+
+_LARGEST = 80.0  # its exponential is a number in float32
+
+
+@dataclass(frozen=True)
 class PGD:
     """Algorithm 2, for exactly `iterations` = T iterations: T+1 forwards and T backwards per example.
 
     The algorithm values every trial point and, once it is accepted, values it again for its gradient. Here both come from one pass:
     an accepted example takes over value and gradient of the trial, a rejected one keeps its own and divides its rate by `backtracking`
     (None: every trial is accepted).
+
+    With `gradient=Estimated()` it is the query-limited attack: the gradient is drawn anew at the current point in every iteration, and
+    one query more values the trial.
     """
 
     iterations: int
@@ -24,6 +55,7 @@ class PGD:
     momentum: float = 0.9
     backtracking: float | None = 1.1
     start: Literal["zero", "random", "either"] = "zero"
+    gradient: Estimated | None = None  # None: exact
 
     def __post_init__(self) -> None:
         require_count("PGD: iterations", self.iterations)
@@ -35,12 +67,15 @@ class PGD:
             raise ValueError(f"PGD: start must be 'zero', 'random' or 'either', not {self.start!r}")
 
     def __call__(self, problem: Problem, generator: Generator) -> Found:
-        now, gradient = problem.climb(self._first(problem, generator))
+        now, gradient = self._look(problem, self._first(problem, generator), last=False)
         found = now
         velocity = torch.zeros_like(problem.x)
         rate = torch.full_like(problem.x[:, :1, :1, :1], self.rate)
         for iteration in range(1, self.iterations + 1):
-            step = problem.threat.ascent(gradient, problem.images(now))
+            image = problem.images(now)
+            if self.gradient is not None:
+                gradient = self.gradient(problem, image, generator)
+            step = problem.threat.ascent(gradient, image)
             velocity = self.momentum * velocity + (1 - self.momentum) * step
             trial, trial_gradient = self._look(problem, now.delta + rate * velocity, last=iteration == self.iterations)
             found = best(found, trial)
@@ -64,5 +99,5 @@ class PGD:
         return torch.where((coin < 0.5)[:, None, None, None], zero, random)
 
     def _look(self, problem: Problem, delta: Tensor, *, last: bool) -> tuple[Found, Tensor]:
-        """Value and gradient at a trial point; the last one is only valued, for no step follows it."""
-        return (problem.at(delta), torch.zeros_like(delta)) if last else problem.climb(delta)
+        """Value and gradient at a point. The last one is only valued, for no step follows it; where gradients are estimated, all are."""
+        return (problem.at(delta), torch.zeros_like(delta)) if last or self.gradient else problem.climb(delta)

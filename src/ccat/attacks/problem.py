@@ -82,6 +82,11 @@ class Problem:
         require_numbers(~gradient.flatten(1).isfinite().all(1), rows, "gradient is not finite")
         return Found(delta, value.detach()), gradient
 
+    def probe(self, images: Tensor) -> Tensor:
+        """The score at any images in [0,1], one per example, allowed or not: for estimates, never a result."""
+        with torch.no_grad():
+            return self._scored(images.clamp(0, 1), torch.arange(len(self.x), device=self.x.device))
+
     def images(self, found: Found) -> Tensor:
         """The perturbed images, in [0,1]."""
         return (self.x + found.delta).clamp(0, 1)

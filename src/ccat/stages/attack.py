@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 
 from ccat import engine
-from ccat.attacks import Problem
+from ccat.attacks import Geometry, Problem
 from ccat.objectives import other_class_confidence
 from ccat.recipes import Case, Given, contains, label
 from ccat.stages.shared import HELD_OUT, Progress, StageError, data_digest, images_of, probabilities_of
@@ -24,6 +24,7 @@ from ccat.store import BLOCK, Attempt, Block, Run, Worst
 from ccat.threats import Threat
 
 Keep = Literal["worst", "none"]
+POOL = 10_000  # training images that attacks may draw on
 
 
 class Unit(NamedTuple):
@@ -64,8 +65,10 @@ def _compute(unit: Unit) -> tuple[Block, Tensor]:
     begin = time.monotonic()
     attempt, device = unit.attempt, unit.device
     model = _model(unit.run, attempt.weights, device)
-    x, y = _examples(Run.open(unit.run).recipe.dataset, attempt.case, unit.block)
-    problem = Problem.of(model, x.to(device), y.to(device), attempt.case.threat, attempt.case.objective)
+    dataset = Run.open(unit.run).recipe.dataset
+    x, y = _examples(dataset, attempt.case, unit.block)
+    pool = images_of(dataset, "train")[:POOL].floats() if isinstance(attempt.case.attack, Geometry) else None
+    problem = Problem.of(model, x.to(device), y.to(device), attempt.case.threat, attempt.case.objective, pool)
     try:
         found = attempt.case.attack(problem, Generator().manual_seed(attempt.seed_of(unit.block)))
     except ValueError as wrong:

@@ -1,0 +1,136 @@
+"""Square Attack (Andriushchenko et al. 2020): random square windows of shrinking size, kept where they score higher. For L∞ and L2."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Generator, Tensor
+
+from ccat.attacks.problem import Found, Problem, best
+from ccat.checks import require_count, require_number
+from ccat.threats import L2, Linf, Threat
+
+_HALVED_AT = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)  # of 10,000 iterations
+
+
+@dataclass(frozen=True)
+class Square:
+    """`share` is the share p of the image that the first windows cover; it is halved on the published schedule, rescaled to T."""
+
+    iterations: int
+    share: float = 0.05
+    threats: ClassVar[tuple[type[Threat], ...]] = (Linf, L2)
+
+    def __post_init__(self) -> None:
+        require_count("Square: iterations", self.iterations)
+        require_number("Square: share", self.share, 0, 1, high_too=True)
+
+    def __call__(self, problem: Problem, generator: Generator) -> Found:
+        draw = _Draws(problem.x, generator)
+        if isinstance(problem.threat, Linf):
+            first, propose = _stripes(draw), _square
+        elif isinstance(problem.threat, L2):
+            first, propose = _tiles(draw), _moved_mass
+        else:
+            raise ValueError(f"Square is made for Linf and L2, not for {type(problem.threat).__name__}")
+        epsilon = problem.threat.epsilon
+        found = problem.at(epsilon * first)  # even where the image itself scores higher: windows need something to work on
+        for iteration in range(self.iterations):
+            found = best(found, problem.at(propose(found.delta, epsilon, self._side(iteration, problem.x), draw)))
+        return best(problem.at(torch.zeros_like(problem.x)), found)
+
+    def _side(self, iteration: int, x: Tensor) -> int:
+        """The side of a window: at least 1, and smaller than the image."""
+        halvings = sum(iteration / self.iterations * 10_000 > at for at in _HALVED_AT)
+        height, width = x.shape[2:]
+        side = round(math.sqrt(self.share * 0.5**halvings * height * width))
+        return max(1, min(side, min(height, width) - 1))
+
+
+@dataclass(frozen=True)
+class _Draws:
+    """Random numbers per example, from the generator to the device of the images."""
+
+    x: Tensor
+    generator: Generator
+
+    def integers(self, high: int) -> Tensor:
+        return torch.randint(high, (len(self.x),), generator=self.generator, device=self.generator.device).to(self.x.device)
+
+    def signs(self, *shape: int) -> Tensor:
+        coin = torch.randint(2, (len(self.x), *shape), generator=self.generator, device=self.generator.device)
+        return (2 * coin - 1).to(self.x)
+
+    def window(self, pattern: Tensor) -> Tensor:
+        """The pattern (h, h) at a random place of each image, zero elsewhere: (N, 1, H, W)."""
+        side = len(pattern)
+        places = []
+        for size in self.x.shape[2:]:
+            place = torch.arange(size, device=self.x.device) - self.integers(size - side + 1)[:, None]
+            places.append(torch.where((place >= 0) & (place < side), place, side))
+        rows, columns = places
+        padded = torch.nn.functional.pad(pattern, (0, 1, 0, 1))
+        return padded[rows[:, :, None], columns[:, None, :]][:, None]
+
+
+def _stripes(draw: _Draws) -> Tensor:
+    """The L∞ start: vertical stripes of ±1, one pixel wide."""
+    _, channels, _, width = draw.x.shape
+    return draw.signs(channels, 1, width).expand_as(draw.x)
+
+
+def _square(delta: Tensor, epsilon: float, side: int, draw: _Draws) -> Tensor:
+    """A window becomes ±ε, with a sign per channel."""
+    window = draw.window(torch.ones(side, side, dtype=delta.dtype, device=delta.device))
+    return torch.where(window > 0, epsilon * draw.signs(delta.shape[1], 1, 1), delta)
+
+
+def _tiles(draw: _Draws) -> Tensor:
+    """The L2 start: a grid of five by five pyramids of random sign and direction, of norm 1."""
+    height, width = draw.x.shape[2:]
+    side = max(1, min(height, width) // 5)
+    start = torch.zeros_like(draw.x)
+    for row in range(0, height - side + 1, side):
+        for column in range(0, width - side + 1, side):
+            tile = _pyramids(side, draw) * draw.signs(draw.x.shape[1], 1, 1)
+            start[:, :, row : row + side, column : column + side] = tile
+    return start / start.square().sum((1, 2, 3), keepdim=True).sqrt()
+
+
+def _moved_mass(delta: Tensor, epsilon: float, side: int, draw: _Draws) -> Tensor:
+    """The mass of one window goes to another, which takes over a new shape; what the ball still has room for goes there too."""
+    ones = torch.ones(side, side, dtype=delta.dtype, device=delta.device)
+    new, old = draw.window(ones) > 0, draw.window(ones) > 0
+    tiny = torch.finfo(delta.dtype).tiny
+
+    def norm(mask: Tensor) -> Tensor:
+        """Per channel."""
+        return torch.where(mask, delta, 0).square().sum((2, 3), keepdim=True).sqrt()
+
+    unused = (epsilon**2 - delta.square().sum((1, 2, 3), keepdim=True)).clamp_min(0)
+    available = (norm(new | old).square() + unused / delta.shape[1]).sqrt()
+    shape = torch.zeros_like(delta).masked_scatter(new.expand_as(delta), _pyramids(side, draw).expand(-1, delta.shape[1], -1, -1))
+    shape = draw.signs(delta.shape[1], 1, 1) * shape + torch.where(new, delta, 0) / norm(new).clamp_min(tiny)
+    shape = shape / shape.square().sum((2, 3), keepdim=True).sqrt().clamp_min(tiny)
+    return torch.where(new, available * shape, torch.where(old, 0, delta))
+
+
+def _pyramids(side: int, draw: _Draws) -> Tensor:
+    """Two pyramids of opposite sign, one above or beside the other, of norm 1: (N, 1, h, h)."""
+    half = side // 2
+    upper = torch.cat([_pyramid(half, side, draw.x), -_pyramid(side - half, side, draw.x)])
+    upper = upper / upper.norm()
+    turned = draw.integers(2)[:, None, None, None] > 0
+    return torch.where(turned, upper.T, upper)
+
+
+def _pyramid(height: int, width: int, like: Tensor) -> Tensor:
+    """Highest in the middle: at a distance of k rings from the rim, the sum of 1/(n+1−i)² for i = 0..k."""
+    if height == 0:
+        return torch.zeros(0, width, dtype=like.dtype, device=like.device)
+    n = height // 2
+    rows, columns = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
+    ring = (n - torch.maximum((rows - n).abs(), (columns - width // 2).abs())).clamp_min(0)
+    sums = torch.cumsum(1 / (n + 1 - torch.arange(n + 1, dtype=torch.float64)) ** 2, 0)
+    return sums[ring].to(like)

@@ -1,0 +1,65 @@
+import dataclasses
+
+import pytest
+import torch
+from truth import seeded
+
+from ccat import PGD, Linf, Problem, create_model
+from ccat.recipes import Case, label
+from ccat.suites import SUITES
+
+
+def shortened(case: Case) -> Case:
+    attack: PGD = case.attack  # type: ignore[assignment]  # every attack has iterations
+    return dataclasses.replace(case, attack=dataclasses.replace(attack, iterations=max(1, attack.iterations // 100)))
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_every_case_runs_at_a_hundredth_of_its_iterations(suite: str) -> None:
+    channels, size = (1, 28) if suite in ("paper-mnist", "quick", "demo") else (3, 32)
+    model = create_model("lenet", seeded(), channels=channels, size=size).eval()
+    x = torch.rand(2, channels, size, size, generator=seeded(1))
+    pool = torch.rand(3, channels, size, size, generator=seeded(2))
+    for case in SUITES[suite]:
+        if case.name == "Corner Search" and channels == 3:
+            continue  # eight corners of a thousand pixels take too long here
+        short = shortened(case)
+        problem = Problem.of(model, x, torch.zeros(2, dtype=torch.int64), case.threat, case.objective, pool)
+        found = short.attack(problem, seeded(3))
+        assert (case.threat.size(found.delta) <= case.threat.epsilon * (1 + 1e-5)).all(), case
+        unmoved = problem.at(torch.zeros_like(x)).value
+        if "zero" in case.name or not isinstance(case.attack, PGD):
+            assert (found.value >= unmoved).all(), case
+
+
+def test_the_papers_table_of_attacks() -> None:
+    suite = SUITES["paper-mnist"]
+    threats = list(dict.fromkeys(label(case.threat) for case in suite))
+    assert threats == ["Linf:0.3", "Linf:0.4", "L2:3", "L1:18", "L0:15", "Frame:2"]
+    restarts = {(label(c.threat), c.source, c.name): c.restarts for c in suite}
+    assert restarts["Linf:0.3", "test", "PGD-Conf zero"] == 1
+    assert restarts["Linf:0.3", "test", "PGD-Conf random"] == 10
+    assert restarts["L1:18", "test", "PGD-CE random"] == 50
+    assert restarts["L0:15", "test", "Simple"] == 10
+    assert restarts["Frame:2", "test", "PGD-CE random"] == 50
+    assert sum(n for (_, source, _), n in restarts.items() if source == "noise") == 11
+    assert [label(c.threat) for c in suite if c.family == "Square"] == ["Linf:0.3", "Linf:0.4", "L2:3"]
+    assert [label(c.threat) for c in suite if c.family == "Corner Search"] == ["L0:15"]
+    iterations = {c.family: getattr(c.attack, "iterations", 0) for c in suite}
+    assert iterations == {
+        "PGD-Conf": 1000, "PGD-CE": 200, "QL": 1000, "Simple": 1000, "Geometry": 1000, "Random": 5000, "Square": 5000, "Corner Search": 200
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_a_zero_start_reaches_the_boundary_well_within_its_iterations(suite: str) -> None:
+    """With damped momentum and no rejection the reach in T steps is rate · (T − 9 (1 − 0.9^T)) in L∞."""
+    for case in SUITES[suite]:
+        if isinstance(case.threat, Linf) and isinstance(case.attack, PGD):
+            steps = case.attack.iterations
+            reach = case.attack.rate * (steps - 9 * (1 - 0.9**steps))
+            assert reach > 1.5 * case.threat.epsilon, case
+    weight = torch.ones(1, 1, 4, 4)
+    problem = Problem(torch.full((1, 1, 4, 4), 0.5), Linf(0.3), lambda image, rows: (image * weight).sum((1, 2, 3)))
+    found = PGD(40, 0.001, start="zero")(problem, seeded())
+    assert found.delta.max().item() == pytest.approx(0.001 * (40 - 9 * (1 - 0.9**40)), rel=1e-4)
