@@ -89,6 +89,8 @@ def test_results_are_allowed_scored_reproducible_and_the_best_seen(
 
     best = torch.stack(problem.__dict__["values"]).amax(0)
     assert found.value.equal(best), "the best of all points tried, the last one included"
+    cost = attack.cost((3, 8, 8))
+    assert (problem.counts.forwards, problem.counts.backwards) == (len(x) * cost.forwards, len(x) * cost.backwards)
 
     again = attack(Problem.of(model, x, y, threat, objective, pool), seeded(3))
     assert again.delta.equal(found.delta)

@@ -27,7 +27,7 @@ from ccat.recipes import RECIPES, Recipe, label, parse_threat
 from ccat.report import main_table, markdown, write_examples
 from ccat.stages import StageError, attack, begin, evaluate, export, score, train
 from ccat.store import Run, StoreError, find_runs
-from ccat.suites import SUITES
+from ccat.suites import SUITES, image_shape
 
 HELP = """\
 Train image classifiers that may say “I don't know”, attack them, and measure what gets through.
@@ -174,8 +174,14 @@ def _suites(options: Namespace) -> None:
         print(markdown(["suite", "cases", "threats"], rows))
     else:
         cases = _named(options.name, SUITES, "suite")
-        rows = [[label(c.threat), c.name, c.source, str(c.restarts), repr(c.attack)] for c in cases]
-        print(markdown(["threat", "case", "images", "restarts", "attack"], rows))
+        costs = [case.attack.cost(image_shape(options.name)) for case in cases]
+        totals = [(cost.forwards * case.restarts, cost.backwards * case.restarts) for case, cost in zip(cases, costs, strict=True)]
+        rows = [
+            [label(c.threat), c.name, c.source, str(c.restarts), *map(str, total), repr(c.attack)]
+            for c, total in zip(cases, totals, strict=True)
+        ]
+        print(markdown(["threat", "case", "images", "restarts", "forwards", "backwards", "attack"], rows))
+        print(f"\nper image {sum(f for f, _ in totals)} forwards and {sum(b for _, b in totals)} backwards in all")
 
 
 def _data(options: Namespace) -> None:

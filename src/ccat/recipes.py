@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 
 from torch import Generator
 
-from ccat.attacks import PGD, Attack, CornerSearch, Estimated, Found, Geometry, Problem, Random, Simple, Square
+from ccat.attacks import PGD, Attack, CornerSearch, Counts, Estimated, Found, Geometry, Problem, Random, Simple, Square
 from ccat.checks import require_count, require_number
 from ccat.data import DATASETS
 from ccat.fields import from_plain, parse, to_plain
@@ -123,6 +123,9 @@ class Given:
 
     def __call__(self, problem: Problem, generator: Generator) -> Found:
         raise ValueError("these examples were computed elsewhere and cannot be computed again")
+
+    def cost(self, shape: tuple[int, int, int]) -> Counts:
+        return Counts(1)
 
 
 def identity(plain: Mapping[str, Any]) -> dict[str, Any]:

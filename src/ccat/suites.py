@@ -71,6 +71,11 @@ def _paper(seen: Linf, larger: Linf, *others: Threat, frame: Frame) -> tuple[Cas
     return (*(case for ball in balls for case in _paper_white_box(ball) + _paper_black_box(ball)), *_paper_white_box(frame), *distal)
 
 
+def image_shape(suite: str) -> tuple[int, int, int]:
+    """Of the images that a suite is made for."""
+    return (3, 32, 32) if suite in ("paper-svhn", "paper-cifar10") else (1, 28, 28)
+
+
 SUITES: dict[str, tuple[Case, ...]] = {
     "paper-mnist": _paper(Linf(0.3), Linf(0.4), L2(3.0), L1(18.0), L0(15), frame=Frame(2)),
     "paper-svhn": _paper(Linf(0.03), Linf(0.06), L2(2.0), L1(24.0), L0(10), frame=Frame(3)),

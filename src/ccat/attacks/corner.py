@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor
 
-from ccat.attacks.problem import Found, Problem, best
+from ccat.attacks.problem import Counts, Found, Problem, best
 from ccat.checks import require_count
 from ccat.threats import L0, Threat
 
@@ -37,6 +37,10 @@ class CornerSearch:
             mask = torch.zeros_like(values, dtype=torch.bool).scatter(1, ranked.gather(1, chosen), True)
             found = best(found, problem.at(torch.where(mask.view_as(problem.x[:, :1]), corners - problem.x, 0)))
         return found
+
+    def cost(self, shape: tuple[int, int, int]) -> Counts:
+        channels, height, width = shape
+        return Counts(1 + height * width * 2**channels + self.iterations)
 
     def _rank(self, problem: Problem) -> tuple[Found, Tensor, Tensor]:
         """The best single pixel; for every pixel its best value (N, pixels) and the corner that gives it (N, C, H, W)."""

@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 from torch import Generator, Tensor
 
-from ccat.attacks.problem import Found, Problem, best, choose
+from ccat.attacks.problem import Counts, Found, Problem, best, choose
 from ccat.checks import require_count, require_number
 
 
@@ -87,6 +87,11 @@ class PGD:
                 gradient = torch.where(accepted[:, None, None, None], trial_gradient, gradient)
                 rate = torch.where(accepted[:, None, None, None], rate, rate / self.backtracking)
         return found
+
+    def cost(self, shape: tuple[int, int, int]) -> Counts:
+        if self.gradient is None:
+            return Counts(self.iterations + 1, self.iterations)
+        return Counts(1 + self.iterations * (self.gradient.samples + 1))
 
     def _first(self, problem: Problem, generator: Generator) -> Tensor:
         zero = torch.zeros_like(problem.x)

@@ -28,18 +28,21 @@ class Found(NamedTuple):
     value: Tensor
 
 
-class Attack(Protocol):
-    """Searches a problem. Everything random comes from the generator."""
-
-    def __call__(self, problem: "Problem", generator: Generator) -> Found: ...
-
-
 @dataclass
 class Counts:
     """Images that went forward and backward through the model."""
 
     forwards: int = 0
     backwards: int = 0
+
+
+class Attack(Protocol):
+    """Searches a problem. Everything random comes from the generator."""
+
+    def __call__(self, problem: "Problem", generator: Generator) -> Found: ...
+
+    def cost(self, shape: tuple[int, int, int]) -> Counts:
+        """Forwards and backwards per image (C, H, W)."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from ccat.attacks.problem import Found, Problem, best
+from ccat.attacks.problem import Counts, Found, Problem, best
 from ccat.checks import require_count
 from ccat.threats import L0
 
@@ -25,6 +25,9 @@ class Random:
             found = best(found, problem.at(problem.threat.sample(problem.x, generator)))
         return found
 
+    def cost(self, shape: tuple[int, int, int]) -> Counts:
+        return Counts(1 + self.iterations)
+
 
 @dataclass(frozen=True)
 class Simple:
@@ -43,6 +46,9 @@ class Simple:
             for up in (True, False):
                 found = best(found, problem.at(torch.where(one, self._moved(problem, now, up), now)))
         return found
+
+    def cost(self, shape: tuple[int, int, int]) -> Counts:
+        return Counts(1 + 2 * self.iterations)
 
     def _moved(self, problem: Problem, delta: Tensor, up: bool) -> Tensor:
         """What every entry would become; only one of them does."""
@@ -69,6 +75,9 @@ class Geometry:
             rows = torch.randint(len(problem.pool), (len(problem.x),), generator=generator, device=generator.device)
             found = best(found, problem.at(problem.pool[rows.to(problem.pool.device)].to(problem.x) - problem.x))
         return found
+
+    def cost(self, shape: tuple[int, int, int]) -> Counts:
+        return Counts(1 + self.iterations)
 
 
 def _unmoved(problem: Problem) -> Found:

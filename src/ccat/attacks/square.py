@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor
 
-from ccat.attacks.problem import Found, Problem, best
+from ccat.attacks.problem import Counts, Found, Problem, best
 from ccat.checks import require_count, require_number
 from ccat.threats import L2, Linf, Threat
 
@@ -39,6 +39,9 @@ class Square:
         for iteration in range(self.iterations):
             found = best(found, problem.at(propose(found.delta, epsilon, self._side(iteration, problem.x), draw)))
         return best(problem.at(torch.zeros_like(problem.x)), found)
+
+    def cost(self, shape: tuple[int, int, int]) -> Counts:
+        return Counts(2 + self.iterations)
 
     def _side(self, iteration: int, x: Tensor) -> int:
         """The side of a window: at least 1, and smaller than the image."""
