@@ -16,6 +16,7 @@ LAYERS += [
     "fields",
     "recipes",
     "suites",
+    "attempts",
     "results",
     "store",
     "engine",

@@ -13,9 +13,10 @@ from safetensors.torch import load_file, save_file
 from truth import seeded
 
 from ccat import PGD, Linf, create_model, other_class_confidence
+from ccat.attempts import Attempt, Block, Worst, attempt_key
 from ccat.files import UNFINISHED, write_whole
 from ccat.recipes import RECIPES, Case
-from ccat.store import Attempt, Block, Run, StoreError, Worst, _key, find_runs
+from ccat.store import Run, StoreError, find_runs
 
 RECIPE = RECIPES["mnist-ccat-demo"]
 CASE = Case("a", "PGD", Linf(0.3), PGD(5, 0.1), other_class_confidence)
@@ -173,7 +174,7 @@ def test_blocks_of_an_older_version_of_a_case_stay_readable(run: Run, monkeypatc
     """A field that is added to an attack later must not make stored blocks foreign: their key is of what was stored."""
     one = attempt(run)
     older = {name: value for name, value in one.case.identity().items() if name != "source"}
-    key = _key(older, 0, run.weights, "data", 0)
+    key = attempt_key(older, 0, run.weights, "data", 0)
     run.save_block(replace(one, key=key), 0, block())
     file = run.path / "attempts" / key / "0000.safetensors"
     tensors = load_file(file)

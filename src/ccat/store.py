@@ -32,60 +32,19 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
+from ccat.attempts import Attempt, Block, Worst, attempt_key
 from ccat.fields import digest, flatten, to_plain
 from ccat.files import UNFINISHED, write_whole
 from ccat.models import load_model, save_model
-from ccat.recipes import Case, Recipe, case_from_plain, identity, recipe_from_plain
+from ccat.recipes import Recipe, case_from_plain, identity, recipe_from_plain
 
 SCHEMA = 1
-BLOCK = 100  # examples
 
 Tensors = dict[str, Tensor]
 
 
 class StoreError(Exception):
     """Something is wrong with a run directory. The message says what, where, and what to do."""
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """One restart of a case against certain weights and data. Its stored blocks are known by its key."""
-
-    case: Case
-    restart: int
-    weights: str
-    data: str
-    seed: int
-    key: str
-
-    @classmethod
-    def of(cls, case: Case, restart: int, weights: str, data: str, seed: int = 0) -> "Attempt":
-        return cls(case, restart, weights, data, seed, _key(case.identity(), restart, weights, data, seed))
-
-    def seed_of(self, block: int) -> int:
-        """For the generator of one block: nothing but the case, the restart and the block matter."""
-        return int(digest([self.seed, self.case.identity(), self.restart, block])[:15], 16)
-
-
-@dataclass(frozen=True)
-class Block:
-    """What is kept of an attempt on up to a hundred examples."""
-
-    probabilities: Tensor
-    value: Tensor
-    seconds: float
-    forwards: int
-    backwards: int
-
-
-@dataclass(frozen=True)
-class Worst:
-    """Per example the perturbation that ranks highest among the attempts `of` (keys), and a number for the one it is `by`."""
-
-    delta: Tensor
-    rank: Tensor
-    by: Tensor
-    of: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -238,7 +197,7 @@ class Run:
                 tensors, about = self._read(name, advice)
                 try:
                     against = about["restart"], about["weights"], about["data"], about["seed"]
-                    key = _key(identity(about["case"]), *against)
+                    key = attempt_key(identity(about["case"]), *against)
                     attempt = Attempt(case_from_plain(about["case"]), *against, key)
                     cost = about["seconds"], about["forwards"], about["backwards"]
                     blocks.append(Block(tensors["probabilities"], tensors["value"], *cost))
@@ -338,11 +297,6 @@ class Run:
 def find_runs(root: Path) -> list[Path]:
     """Where there are runs below a directory, by name."""
     return [file.parent for file in sorted(root.rglob("run.json"))]
-
-
-def _key(identity: Mapping[str, Any], restart: int, weights: str, data: str, seed: int) -> str:
-    """A SHA of all that the numbers of an attempt depend on."""
-    return digest({"case": dict(identity), "restart": restart, "weights": weights, "data": data, "seed": seed})
 
 
 def _block_name(key: str, block: int) -> str:

@@ -17,10 +17,11 @@ from torch import Generator, Tensor, nn
 
 from ccat import engine
 from ccat.attacks import Geometry, Problem
+from ccat.attempts import BLOCK, Attempt, Block, Worst, merged
 from ccat.objectives import other_class_confidence
 from ccat.recipes import Case, Given, contains, label
 from ccat.stages.shared import HELD_OUT, Progress, StageError, data_digest, images_of, probabilities_of
-from ccat.store import BLOCK, Attempt, Block, Run, Worst
+from ccat.store import Run
 from ccat.threats import Threat
 
 Keep = Literal["worst", "none"]
@@ -108,15 +109,6 @@ def _store(run: Run, attempt: Attempt, block: int, result: Block, delta: Tensor,
         name = _name(attempt.case)
         run.save_worst(name, block, merged(Worst(delta, rank, by, frozenset([attempt.key])), run.worst(name, block)))
     run.save_block(attempt, block, result)
-
-
-def merged(one: Worst, other: Worst | None) -> Worst:
-    """Per example the higher rank, whatever the order: of equals the one with the smaller number."""
-    if other is None:
-        return one
-    first = (one.rank > other.rank) | ((one.rank == other.rank) & (one.by < other.by))
-    delta = torch.where(first[:, None, None, None], one.delta, other.delta)
-    return Worst(delta, torch.where(first, one.rank, other.rank), torch.where(first, one.by, other.by), one.of | other.of)
 
 
 def _rank(probabilities: Tensor, y: Tensor | None) -> Tensor:

@@ -8,11 +8,12 @@ import torch
 from numpy.typing import NDArray
 
 from ccat import metrics
+from ccat.attempts import BLOCK, Attempt, Block
 from ccat.metrics import Outcome
 from ccat.recipes import THREATS, Case, contains, label, seen
 from ccat.results import Evaluation, UnderAttack
 from ccat.stages.shared import HELD_OUT, StageError, clean_probabilities, images_of
-from ccat.store import BLOCK, Attempt, Block, Run
+from ccat.store import Run
 
 
 def evaluate(run: Run, tpr: float = 0.99, tau: float | None = None, device: str = "cpu") -> Evaluation:
