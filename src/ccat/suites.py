@@ -25,6 +25,17 @@ def _pgd_cases(threat: Threat, rates: Sequence[float], iterations: int, source: 
     return cases
 
 
+def _search_cases(threat: Threat, simple: int) -> list[Case]:
+    """Cheap attacks without gradients. Where gradients mislead, they find what PGD does not (docs/ATTACKS.md)."""
+    cases = [
+        Case("Geometry", "Geometry", threat, Geometry(1000), other_class_confidence),
+        Case("Simple", "Simple", threat, Simple(simple), other_class_confidence),
+    ]
+    if isinstance(threat, L0):
+        cases.append(Case("Corner Search", "Corner Search", threat, CornerSearch(200), other_class_confidence))
+    return cases
+
+
 def _paper_rate(threat: Threat, divisor: float) -> float:
     """Scaled with ε, so that a zero start reaches the boundary well within T; a step in L0 crosses the box."""
     if isinstance(threat, L0):
@@ -82,17 +93,25 @@ SUITES: dict[str, tuple[Case, ...]] = {
     "paper-cifar10": _paper(Linf(0.03), Linf(0.06), L2(2.0), L1(24.0), L0(10), frame=Frame(3)),
     "demo": (
         *_pgd_cases(Linf(0.3), (0.01, 0.05), 100),
+        *_search_cases(Linf(0.3), 500),
         *_pgd_cases(Linf(0.4), (0.01, 0.05), 100),
+        *_search_cases(Linf(0.4), 500),
         *_pgd_cases(L2(3.0), (0.2, 0.8), 100),
+        *_search_cases(L2(3.0), 500),
         *_pgd_cases(Frame(2), (0.1, 0.5), 100),
         *_pgd_cases(Linf(0.3), (0.01, 0.05), 100, source="noise"),
     ),
     "quick": (
         *_pgd_cases(Linf(0.3), (0.01, 0.05), 200),
+        *_search_cases(Linf(0.3), 1000),
         *_pgd_cases(Linf(0.4), (0.01, 0.05), 200),
+        *_search_cases(Linf(0.4), 1000),
         *_pgd_cases(L2(3.0), (0.2, 0.8), 200),
+        *_search_cases(L2(3.0), 1000),
         *_pgd_cases(L1(18.0), (1.0, 8.0), 200),
+        *_search_cases(L1(18.0), 1000),
         *_pgd_cases(L0(15), (250.0, 2500.0), 200),
+        *_search_cases(L0(15), 1000),
         *_pgd_cases(Frame(2), (0.1, 0.5), 200),
         *_pgd_cases(Linf(0.3), (0.01, 0.05), 200, source="noise"),
     ),
