@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from truth import Small, seeded
 
 import ccat.attacks
-from ccat import PGD, Attack, CornerSearch, Estimated, Found, Geometry, Problem, Random, Simple, Square, Threat
+from ccat import PGD, Attack, CornerSearch, Estimated, Found, Geometry, Problem, Random, Refined, Simple, Square, Threat
 from ccat.objectives import OBJECTIVES, Objective
 
 # one line per attack
@@ -24,6 +24,7 @@ ATTACKS: dict[str, Attack] = {
     "Random": Random(5),
     "Simple": Simple(5),
     "Geometry": Geometry(5),
+    "Refined": Refined(Geometry(3), PGD(3, 0.3)),
     "Square": Square(5),
     "CornerSearch": CornerSearch(2, candidates=10),
 }
@@ -53,7 +54,7 @@ def example(classes: int) -> tuple[Tensor, Tensor, Small]:
     return images(11).to(dtype), labels(classes), Small(3, classes).to(dtype)
 
 
-BLACK_BOX = {name: attack for name, attack in ATTACKS.items() if not (isinstance(attack, PGD) and attack.gradient is None)}
+BLACK_BOX = {name: attack for name, attack in ATTACKS.items() if attack.cost((3, 8, 8)).backwards == 0}
 POOL = images(13, count=7)
 
 

@@ -9,7 +9,7 @@ from test_threats import images
 from torch import Tensor
 from truth import Linear, Small, best_linear, seeded
 
-from ccat import L0, L1, L2, PGD, Estimated, Geometry, Linf, Problem, Random, Simple, Threat, other_class_confidence
+from ccat import L0, L1, L2, PGD, Attack, Estimated, Geometry, Linf, Problem, Random, Refined, Simple, Threat, other_class_confidence
 from ccat.fields import to_plain
 from ccat.recipes import Case, case_from_plain
 
@@ -104,6 +104,22 @@ def test_geometry_goes_straight_towards_an_image_of_the_pool() -> None:
     torch.testing.assert_close(found.delta[1], torch.full((1, 4, 4), -0.25, dtype=torch.float64))
 
 
+def test_refined_goes_on_from_the_best_point_of_the_first() -> None:
+    """A gradient that is flat at the image: only a search finds the slope, and only gradients climb it to the top."""
+    x = torch.full((2, 1, 4, 4), 0.5, dtype=torch.float64)
+    pool = torch.full((1, 1, 4, 4), 0.8, dtype=torch.float64)
+
+    def score(image: Tensor, rows: Tensor) -> Tensor:
+        return (image - 0.6).clamp(min=0).sum((1, 2, 3)) + 0 * image.sum((1, 2, 3))
+
+    def reached(attack: Attack) -> float:
+        return attack(Problem(x, Linf(0.4), score, pool), seeded()).value.min().item()
+
+    assert reached(PGD(50, 0.05)) == 0
+    assert reached(Geometry(5)) == pytest.approx(16 * 0.2)
+    assert reached(Refined(Geometry(5), PGD(50, 0.05))) == pytest.approx(16 * 0.3)
+
+
 def test_random_tries_as_many_points_as_it_says() -> None:
     problem, _ = linear_problem(Linf(0.3))
     few, many = Random(3)(problem, seeded()), Random(200)(problem, seeded())
@@ -129,7 +145,7 @@ def test_impossible_settings_are_refused(make: Callable[[], Any], message: str) 
 
 
 def test_they_can_be_stored() -> None:
-    for attack in (Random(3), Simple(3), Geometry(3), PGD(3, 0.1, gradient=Estimated())):
+    for attack in (Random(3), Simple(3), Refined(Geometry(3), PGD(3, 0.1)), PGD(3, 0.1, gradient=Estimated())):
         case = Case("a", "b", Linf(0.3), attack, other_class_confidence)
         assert case_from_plain(to_plain(case)) == case
     exact = Case("a", "b", Linf(0.3), PGD(3, 0.1), other_class_confidence)

@@ -276,7 +276,7 @@ def test_lists_and_data(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "PGD-Conf zero" in says(capsys, "suites", "quick")
     shown = says(capsys, "suites", "demo")
     assert re.search(r"PGD-CE random 0.05 +\| test +\| +1 \| +101 \| +100 \|", shown)
-    assert f"per image {24 * 101 + 3 * (1001 + 1001)} forwards and {24 * 100} backwards in all" in shown
+    assert f"per image {24 * 101 + 3 * (1001 + 101 + 1001)} forwards and {27 * 100} backwards in all" in shown
     assert "mnist train: 60000 images of 1x28x28, verified" in says(capsys, "data")
 
 

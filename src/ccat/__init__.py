@@ -5,7 +5,7 @@ Confidence-Calibrated Adversarial Training (Stutz, Hein & Schiele, ICML 2020) on
 
 from importlib.metadata import version
 
-from ccat.attacks import PGD, Attack, CornerSearch, Estimated, Found, Geometry, Problem, Random, Simple, Square, best
+from ccat.attacks import PGD, Attack, CornerSearch, Estimated, Found, Geometry, Problem, Random, Refined, Simple, Square, best
 from ccat.data import DATASETS, DataUnavailableError, Images, load_mnist
 from ccat.methods import Adversarial, ConfidenceCalibrated, Method, Normal
 from ccat.metrics import Outcome, threshold, worst
@@ -39,6 +39,7 @@ __all__ = [
     "Outcome",
     "Problem",
     "Random",
+    "Refined",
     "Simple",
     "Square",
     "Threat",

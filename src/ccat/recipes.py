@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 
 from torch import Generator
 
-from ccat.attacks import PGD, Attack, CornerSearch, Counts, Estimated, Found, Geometry, Problem, Random, Simple, Square
+from ccat.attacks import PGD, Attack, CornerSearch, Counts, Estimated, Found, Geometry, Problem, Random, Refined, Simple, Square
 from ccat.checks import require_count, require_number
 from ccat.data import DATASETS
 from ccat.fields import from_plain, parse, to_plain
@@ -155,6 +155,7 @@ KINDS: dict[str, type] = {
         Geometry,
         Square,
         CornerSearch,
+        Refined,
         Normal,
         Adversarial,
         ConfidenceCalibrated,

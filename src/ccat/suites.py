@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from ccat.attacks import PGD, CornerSearch, Estimated, Geometry, Random, Simple, Square
+from ccat.attacks import PGD, CornerSearch, Estimated, Geometry, Random, Refined, Simple, Square
 from ccat.objectives import any_class_confidence, cross_entropy, other_class_confidence
 from ccat.recipes import Case
 from ccat.threats import L0, L1, L2, Frame, Linf, Threat
@@ -25,10 +25,11 @@ def _pgd_cases(threat: Threat, rates: Sequence[float], iterations: int, source: 
     return cases
 
 
-def _search_cases(threat: Threat, simple: int) -> list[Case]:
-    """Cheap attacks without gradients. Where gradients mislead, they find what PGD does not (docs/ATTACKS.md)."""
+def _search_cases(threat: Threat, simple: int, rate: float) -> list[Case]:
+    """Attacks that do not begin with gradients. Where these mislead, they find what PGD does not (docs/ATTACKS.md)."""
+    refined = Refined(Geometry(1000), PGD(100, rate))
     cases = [
-        Case("Geometry", "Geometry", threat, Geometry(1000), other_class_confidence),
+        Case("Geometry, then PGD-Conf", "Geometry + PGD-Conf", threat, refined, other_class_confidence),
         Case("Simple", "Simple", threat, Simple(simple), other_class_confidence),
     ]
     if isinstance(threat, L0):
@@ -93,25 +94,25 @@ SUITES: dict[str, tuple[Case, ...]] = {
     "paper-cifar10": _paper(Linf(0.03), Linf(0.06), L2(2.0), L1(24.0), L0(10), frame=Frame(3)),
     "demo": (
         *_pgd_cases(Linf(0.3), (0.01, 0.05), 100),
-        *_search_cases(Linf(0.3), 500),
+        *_search_cases(Linf(0.3), 500, 0.01),
         *_pgd_cases(Linf(0.4), (0.01, 0.05), 100),
-        *_search_cases(Linf(0.4), 500),
+        *_search_cases(Linf(0.4), 500, 0.01),
         *_pgd_cases(L2(3.0), (0.2, 0.8), 100),
-        *_search_cases(L2(3.0), 500),
+        *_search_cases(L2(3.0), 500, 0.2),
         *_pgd_cases(Frame(2), (0.1, 0.5), 100),
         *_pgd_cases(Linf(0.3), (0.01, 0.05), 100, source="noise"),
     ),
     "quick": (
         *_pgd_cases(Linf(0.3), (0.01, 0.05), 200),
-        *_search_cases(Linf(0.3), 1000),
+        *_search_cases(Linf(0.3), 1000, 0.01),
         *_pgd_cases(Linf(0.4), (0.01, 0.05), 200),
-        *_search_cases(Linf(0.4), 1000),
+        *_search_cases(Linf(0.4), 1000, 0.01),
         *_pgd_cases(L2(3.0), (0.2, 0.8), 200),
-        *_search_cases(L2(3.0), 1000),
+        *_search_cases(L2(3.0), 1000, 0.2),
         *_pgd_cases(L1(18.0), (1.0, 8.0), 200),
-        *_search_cases(L1(18.0), 1000),
+        *_search_cases(L1(18.0), 1000, 2.0),
         *_pgd_cases(L0(15), (250.0, 2500.0), 200),
-        *_search_cases(L0(15), 1000),
+        *_search_cases(L0(15), 1000, 2500.0),
         *_pgd_cases(Frame(2), (0.1, 0.5), 200),
         *_pgd_cases(Linf(0.3), (0.01, 0.05), 200, source="noise"),
     ),

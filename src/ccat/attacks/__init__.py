@@ -3,7 +3,22 @@
 from ccat.attacks.corner import CornerSearch
 from ccat.attacks.pgd import PGD, Estimated
 from ccat.attacks.problem import Attack, Counts, Found, Problem, best
+from ccat.attacks.refined import Refined
 from ccat.attacks.search import Geometry, Random, Simple
 from ccat.attacks.square import Square
 
-__all__ = ["PGD", "Attack", "CornerSearch", "Counts", "Estimated", "Found", "Geometry", "Problem", "Random", "Simple", "Square", "best"]
+__all__ = [
+    "PGD",
+    "Attack",
+    "CornerSearch",
+    "Counts",
+    "Estimated",
+    "Found",
+    "Geometry",
+    "Problem",
+    "Random",
+    "Refined",
+    "Simple",
+    "Square",
+    "best",
+]

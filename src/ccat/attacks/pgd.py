@@ -67,7 +67,11 @@ class PGD:
             raise ValueError(f"PGD: start must be 'zero', 'random' or 'either', not {self.start!r}")
 
     def __call__(self, problem: Problem, generator: Generator) -> Found:
-        now, gradient = self._look(problem, self._first(problem, generator), last=False)
+        return self.from_start(problem, self._first(problem, generator), generator)
+
+    def from_start(self, problem: Problem, delta: Tensor, generator: Generator) -> Found:
+        """Algorithm 2 from a given δ⁽⁰⁾."""
+        now, gradient = self._look(problem, delta, last=False)
         found = now
         velocity = torch.zeros_like(problem.x)
         rate = torch.full_like(problem.x[:, :1, :1, :1], self.rate)

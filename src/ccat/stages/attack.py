@@ -68,7 +68,8 @@ def _compute(unit: Unit) -> tuple[Block, Tensor]:
     model = _model(unit.run, attempt.weights, device)
     dataset = Run.open(unit.run).recipe.dataset
     x, y = _examples(dataset, attempt.case, unit.block)
-    pool = images_of(dataset, "train")[:POOL].floats() if isinstance(attempt.case.attack, Geometry) else None
+    attacks = (attempt.case.attack, getattr(attempt.case.attack, "first", None))
+    pool = images_of(dataset, "train")[:POOL].floats() if any(isinstance(one, Geometry) for one in attacks) else None
     problem = Problem.of(model, x.to(device), y.to(device), attempt.case.threat, attempt.case.objective, pool)
     try:
         found = attempt.case.attack(problem, Generator().manual_seed(attempt.seed_of(unit.block)))
