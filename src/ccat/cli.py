@@ -32,7 +32,7 @@ from ccat.suites import SUITES, image_shape
 HELP = """\
 Train image classifiers that may say “I don't know”, attack them, and measure what gets through.
 
-  ccat demo                                   three small models, attacked: the paper's claim in minutes
+  ccat demo                                   three small models, attacked: the paper's claim put to the test in minutes
 
   ccat recipes                                what can be trained
   ccat train mnist-ccat-small                 into runs/mnist-ccat-small; after a stop the same command goes on
