@@ -1,5 +1,7 @@
-"""The demo: the paper's claim, put to the test on one's own machine. Trains a normal, an adversarially trained and a confidence-calibrated classifier side
-by side, attacks all three, and tabulates what gets through.
+"""The demo: the paper's claim, put to the test on one's own machine.
+
+Trains a normal, an adversarially trained and a confidence-calibrated classifier side by side, attacks all three, and tabulates what
+gets through.
 """
 
 from pathlib import Path
