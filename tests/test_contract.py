@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from truth import Small, seeded
 
 import ccat.attacks
-from ccat import PGD, Attack, CornerSearch, Estimated, Found, Geometry, Problem, Random, Refined, Simple, Square, Threat
+from ccat import APGD, PGD, Attack, CornerSearch, Estimated, Found, Geometry, Problem, Random, Refined, Simple, Square, Threat
 from ccat.objectives import OBJECTIVES, Objective
 
 # one line per attack
@@ -20,11 +20,14 @@ ATTACKS: dict[str, Attack] = {
     "PGD random": PGD(6, 0.3, start="random"),
     "PGD either, no backtracking": PGD(6, 0.3, momentum=0.5, backtracking=None, start="either"),
     "PGD of one iteration": PGD(1, 0.3),
+    "APGD zero": APGD(6),
+    "APGD random": APGD(30, start="random"),
     "QL": PGD(3, 0.3, start="random", gradient=Estimated(4)),
     "Random": Random(5),
     "Simple": Simple(5),
     "Geometry": Geometry(5),
     "Refined": Refined(Geometry(3), PGD(3, 0.3)),
+    "Refined by APGD": Refined(Simple(3), APGD(6)),
     "Square": Square(5),
     "CornerSearch": CornerSearch(2, candidates=10),
 }

@@ -34,8 +34,8 @@ def test_it_is_algorithm_2(threat: str, objective: str, start: str) -> None:
 def test_it_finds_the_worst_perturbation_of_a_linear_model(threat: Threat, rate: float, kind: str) -> None:
     generator = seeded(31)
     weight = torch.randn(1, 28, 28, generator=generator, dtype=torch.float64)
-    x = _grey_images(kind, generator)
-    problem = Problem.of(Linear(weight), x, torch.zeros(len(x), dtype=torch.int64), threat, _margin)
+    x = grey_images(kind, generator)
+    problem = Problem.of(Linear(weight), x, torch.zeros(len(x), dtype=torch.int64), threat, margin)
     found = PGD(300, rate)(problem, seeded())
     reached = (found.delta * weight).sum((1, 2, 3))
     optimum = best_linear(type(threat).__name__, threat.epsilon, x, weight)
@@ -47,19 +47,19 @@ def test_it_finds_the_worst_perturbation_of_a_linear_model(threat: Threat, rate:
 def test_l0_needs_steps_that_cross_the_box(rate: float, least: float) -> None:
     """A new pixel has to win its place in one step: small rates stay with the first choice. The suites take large ones."""
     weight = torch.randn(1, 28, 28, generator=seeded(31), dtype=torch.float64)
-    x = _grey_images("grey", seeded(32))
-    found = PGD(300, rate)(Problem.of(Linear(weight), x, torch.zeros(8, dtype=torch.int64), L0(10), _margin), seeded())
+    x = grey_images("grey", seeded(32))
+    found = PGD(300, rate)(Problem.of(Linear(weight), x, torch.zeros(8, dtype=torch.int64), L0(10), margin), seeded())
     share = (found.delta * weight).sum((1, 2, 3)) / best_linear("L0", 10, x, weight)
     assert least <= share.min() <= 1 + 1e-9
 
 
-def _grey_images(kind: str, generator: torch.Generator) -> Tensor:
+def grey_images(kind: str, generator: torch.Generator) -> Tensor:
     x = torch.rand(8, 1, 28, 28, generator=generator, dtype=torch.float64)
     corners = (x > 0.5).double()
     return {"grey": x, "corners": corners, "mixed": torch.where(torch.rand(x.shape, generator=generator) < 0.7, corners, x)}[kind]
 
 
-def _margin(logits: Tensor, labels: Tensor) -> Tensor:
+def margin(logits: Tensor, labels: Tensor) -> Tensor:
     return logits[:, 1] - logits[:, 0]
 
 

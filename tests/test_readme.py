@@ -44,7 +44,7 @@ def test_the_commands_shown_are_understood(command: str) -> None:
         assert not rest
     if options.function is cli._attack:
         assert options.suite in SUITES
-    if "threat" in options:
+    if getattr(options, "threat", None):
         parse_threat(options.threat)
 
 

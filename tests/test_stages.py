@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +35,7 @@ from ccat.cli import main
 from ccat.fields import override
 from ccat.progress import Reporter
 from ccat.recipes import RECIPES, Case
+from ccat.stages import evaluate
 from ccat.stages.attack import _model
 from ccat.store import Run
 from ccat.suites import SUITES
@@ -137,6 +139,36 @@ def test_nothing_is_computed_twice_and_only_what_is_missing(
     shown = says(capsys, "evaluate", "tiny", "--tpr", "0.9")
     assert table(shown)["images"] == "200–300"
     assert "3 for Linf:0.1, 4 for Linf:0.2" in shown
+
+
+def test_more_never_finds_less(trained: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pooled over what is stored, more iterations, more restarts and a larger ε never lower an error, at any threshold."""
+
+    def attacked(case: Case) -> Case:
+        monkeypatch.setitem(SUITES, "tiny", (case,))
+        says(capsys, "attack", "runs/tiny", "--suite", "tiny", "--examples", "100", "--workers", "1")
+        return case
+
+    def errors(threat: Linf) -> list[float]:
+        found = [{label: a.error for a in evaluate(trained, tau=tau).attacks for label in [a.threat]} for tau in np.linspace(0, 1, 41)]
+        return [one[f"Linf:{threat.epsilon:g}"] for one in found]
+
+    first = attacked(Case("Conf", "PGD", Linf(0.1), PGD(3, 0.05, start="random"), other_class_confidence))
+    before = errors(Linf(0.1))
+    assert 0 < before[0] < 1
+    weak = PGD(1, 1e-3)  # alone it would find less than what is stored already
+    for case in (
+        replace(first, restarts=4),
+        replace(first, attack=PGD(10, 0.05, start="random")),
+        replace(first, attack=weak),
+        replace(first, attack=weak, objective=cross_entropy),
+    ):
+        attacked(case)
+        after = errors(Linf(0.1))
+        assert all(new >= old for new, old in zip(after, before, strict=True)), case
+        before = after
+    attacked(replace(first, threat=Linf(0.15), attack=weak))
+    assert all(new >= old for new, old in zip(errors(Linf(0.15)), before, strict=True))
 
 
 def test_an_unfinished_suite_is_said(trained: Run, capsys: pytest.CaptureFixture[str]) -> None:
@@ -275,8 +307,8 @@ def test_lists_and_data(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "quick" in says(capsys, "suites")
     assert "PGD-Conf zero" in says(capsys, "suites", "quick")
     shown = says(capsys, "suites", "demo")
-    assert re.search(r"PGD-CE random 0.05 +\| test +\| +1 \| +101 \| +100 \|", shown)
-    assert f"per image {24 * 101 + 3 * (1001 + 101 + 1001)} forwards and {27 * 100} backwards in all" in shown
+    assert re.search(r"APGD-CE random +\| test +\| +1 \| +101 \| +100 \|", shown)
+    assert f"per image {28 * 101 + 9 * 1001} forwards and {28 * 100} backwards in all" in shown
     assert "mnist train: 60000 images of 1x28x28, verified" in says(capsys, "data")
 
 

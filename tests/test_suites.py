@@ -5,9 +5,9 @@ import pytest
 import torch
 from truth import seeded
 
-from ccat import PGD, Linf, Problem, Refined, create_model
+from ccat import L1, PGD, Linf, Problem, Refined, create_model
 from ccat.recipes import Case, label
-from ccat.suites import SUITES
+from ccat.suites import SUITES, select
 
 
 def shortened(case: Case) -> Case:
@@ -22,7 +22,7 @@ def shorter(attack: Any) -> Any:
 
 @pytest.mark.parametrize("suite", SUITES)
 def test_every_case_runs_at_a_hundredth_of_its_iterations(suite: str) -> None:
-    channels, size = (1, 28) if suite in ("paper-mnist", "quick", "demo") else (3, 32)
+    channels, size = (1, 28) if suite in ("paper-mnist", "quick", "demo", "standard") else (3, 32)
     model = create_model("lenet", seeded(), channels=channels, size=size).eval()
     x = torch.rand(2, channels, size, size, generator=seeded(1))
     pool = torch.rand(3, channels, size, size, generator=seeded(2))
@@ -69,3 +69,25 @@ def test_a_zero_start_reaches_the_boundary_well_within_its_iterations(suite: str
     problem = Problem(torch.full((1, 1, 4, 4), 0.5), Linf(0.3), lambda image, rows: (image * weight).sum((1, 2, 3)))
     found = PGD(40, 0.001, start="zero")(problem, seeded())
     assert found.delta.max().item() == pytest.approx(0.001 * (40 - 9 * (1 - 0.9**40)), rel=1e-4)
+
+
+def test_a_part_of_a_suite_is_chosen_by_name_and_threat() -> None:
+    mnist = (1, 28, 28)
+    assert select("quick", mnist) == SUITES["quick"]
+    squares = select("paper-mnist", mnist, only="square*")
+    assert [(c.name, label(c.threat)) for c in squares] == [("Square", "Linf:0.3"), ("Square", "Linf:0.4"), ("Square", "L2:3")]
+    assert {label(c.threat) for c in select("quick", mnist, threat=L1(18.0))} == {"L1:18"}
+    assert [c.name for c in select("quick", mnist, "*CE*", Linf(0.3))] == ["APGD-CE random"]
+    with pytest.raises(
+        ValueError, match=r"no case of suite demo is chosen; it has the cases PGD-Conf zero 0.01, .* threats Linf:0.3, Linf"
+    ):
+        select("demo", mnist, "square*")
+
+
+def test_a_suite_for_images_of_another_size_is_refused() -> None:
+    with pytest.raises(
+        ValueError, match="suite quick is made for images of 1x28x28, not of 3x32x32; for these there are paper-svhn, paper-cifar10"
+    ):
+        select("quick", (3, 32, 32))
+    with pytest.raises(ValueError, match="not of 1x8x8; for these there is none"):
+        select("quick", (1, 8, 8))

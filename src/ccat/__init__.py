@@ -5,7 +5,7 @@ Confidence-Calibrated Adversarial Training (Stutz, Hein & Schiele, ICML 2020) on
 
 from importlib.metadata import version
 
-from ccat.attacks import PGD, Attack, CornerSearch, Estimated, Found, Geometry, Problem, Random, Refined, Simple, Square, best
+from ccat.attacks import APGD, PGD, Attack, CornerSearch, Estimated, Found, Geometry, Problem, Random, Refined, Simple, Square, best
 from ccat.data import DATASETS, DataUnavailableError, Images, load_mnist
 from ccat.methods import Adversarial, ConfidenceCalibrated, Method, Normal
 from ccat.metrics import Outcome, threshold, worst
@@ -16,6 +16,7 @@ from ccat.threats import L0, L1, L2, Frame, Linf, Threat
 __version__ = version("ccat-torch")
 
 __all__ = [
+    "APGD",
     "DATASETS",
     "L0",
     "L1",

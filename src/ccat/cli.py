@@ -26,8 +26,9 @@ from ccat.progress import Reporter
 from ccat.recipes import RECIPES, Recipe, label, parse_threat
 from ccat.report import main_table, markdown, write_examples
 from ccat.stages import StageError, attack, begin, evaluate, export, score, train
+from ccat.stages.shared import images_of
 from ccat.store import Run, StoreError, find_runs
-from ccat.suites import SUITES, image_shape
+from ccat.suites import SUITES, image_shape, select
 
 HELP = """\
 Train image classifiers that may say “I don't know”, attack them, and measure what gets through.
@@ -109,6 +110,8 @@ def _parser() -> ArgumentParser:
     command = add("attack", _attack, "attack a trained run and store the outcome")
     command.add_argument("run")
     command.add_argument("--suite", default="quick", help="which attacks (default: quick); `ccat suites` lists them")
+    command.add_argument("--only", metavar="PATTERN", help="of these only the cases with such a name: 'square*'")
+    command.add_argument("--threat", help="of these only the cases of one threat: Linf:0.3")
     command.add_argument("--examples", type=int, default=200, help="how many test images, in hundreds (default: 200)")
     command.add_argument("--keep", choices=["worst", "none"], default="worst", help="which perturbations to keep (default: the worst ones)")
     _add_workers(command)
@@ -211,7 +214,9 @@ def _train(options: Namespace) -> None:
 
 def _attack(options: Namespace) -> None:
     run, device = _run(options.run), _device(options)
-    suite = _named(options.suite, SUITES, "suite")
+    _named(options.suite, SUITES, "suite")
+    shape = tuple(images_of(run.recipe.dataset, "test").x.shape[1:])
+    suite = select(options.suite, shape, options.only, parse_threat(options.threat) if options.threat else None)
     workers = options.workers or (engine.cores() if device == "cpu" else 1)
     computed = attack(run, options.suite, suite, options.examples, workers, device, Reporter(run.path.name), options.keep)
     print(f"{run.path}: {computed} blocks computed; `ccat evaluate {shlex.quote(str(run.path))}` shows the outcome")

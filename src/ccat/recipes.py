@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 
 from torch import Generator
 
-from ccat.attacks import PGD, Attack, CornerSearch, Counts, Estimated, Found, Geometry, Problem, Random, Refined, Simple, Square
+from ccat.attacks import APGD, PGD, Attack, CornerSearch, Counts, Estimated, Found, Geometry, Problem, Random, Refined, Simple, Square
 from ccat.checks import require_count, require_number
 from ccat.data import DATASETS
 from ccat.fields import from_plain, parse, to_plain
@@ -149,6 +149,7 @@ KINDS: dict[str, type] = {
         L0,
         Frame,
         PGD,
+        APGD,
         Estimated,
         Random,
         Simple,

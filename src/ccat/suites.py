@@ -1,40 +1,87 @@
 """Suites: named tables of attacks."""
 
-from collections.abc import Sequence
-from typing import Literal
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import Literal, NamedTuple
 
-from ccat.attacks import PGD, CornerSearch, Estimated, Geometry, Random, Refined, Simple, Square
+from ccat.attacks import APGD, PGD, Attack, CornerSearch, Estimated, Geometry, Random, Refined, Simple, Square
 from ccat.objectives import any_class_confidence, cross_entropy, other_class_confidence
-from ccat.recipes import Case
+from ccat.recipes import Case, label
 from ccat.threats import L0, L1, L2, Frame, Linf, Threat
 
 _STARTS: tuple[tuple[Literal["zero", "random"], int], ...] = (("zero", 1), ("random", 10))  # with how many restarts, in the paper
 
 
-def _pgd_cases(threat: Threat, rates: Sequence[float], iterations: int, source: Literal["test", "noise"] = "test") -> list[Case]:
-    """PGD-Conf from zero and random starts at several rates, and PGD-CE: no single one is strong against every model."""
-    confidence = other_class_confidence if source == "test" else any_class_confidence
-    cases = [
-        Case(f"PGD-Conf {start} {rate:g}", "PGD-Conf", threat, PGD(iterations, rate, start=start), confidence, source=source)
-        for rate in rates
-        for start in ("zero", "random")
-    ]
-    if source == "test":
-        attack = PGD(iterations, max(rates), backtracking=1.25, start="random")
-        cases.append(Case(f"PGD-CE random {max(rates):g}", "PGD-CE", threat, attack, cross_entropy))
-    return cases
+class Effort(NamedTuple):
+    """How long the attacks of a suite run."""
+
+    iterations: int  # of gradient attacks
+    search: int  # of the searches they go on from
+    restarts: int = 1  # of what is random
 
 
-def _search_cases(threat: Threat, simple: int, rate: float) -> list[Case]:
-    """Attacks that do not begin with gradients. Where these mislead, they find what PGD does not (docs/ATTACKS.md)."""
-    refined = Refined(Geometry(1000), PGD(100, rate))
-    cases = [
-        Case("Geometry, then PGD-Conf", "Geometry + PGD-Conf", threat, refined, other_class_confidence),
-        Case("Simple", "Simple", threat, Simple(simple), other_class_confidence),
+def _strong(effort: Effort, *threats: Threat) -> tuple[Case, ...]:
+    """What found most (docs/ATTACKS.md): gradients from the image, and gradients that go on from what a search without any has found.
+    No single one of them is strong against every model.
+    """
+    return tuple(case for threat in threats for case in _STRONG[type(threat)](threat, effort))
+
+
+def _in_ball(threat: Threat, effort: Effort) -> list[Case]:
+    iterations, search, restarts = effort
+    rates = {Linf: (0.01, 0.05), L2: (0.2, 0.8), L1: (2.0, 8.0)}[type(threat)]
+    adaptive, random = APGD(iterations), APGD(iterations, start="random")
+    return [
+        *(_conf(f"PGD-Conf zero {rate:g}", threat, PGD(iterations, rate)) for rate in rates),
+        _conf("APGD-Conf random", threat, random, restarts),
+        Case("APGD-CE random", "APGD-CE", threat, random, cross_entropy, restarts),
+        _conf("Geometry, then APGD-Conf", threat, Refined(Geometry(2 * search), adaptive), restarts),
+        _conf("Simple, then APGD-Conf", threat, Refined(Simple(search), adaptive), restarts),
     ]
-    if isinstance(threat, L0):
-        cases.append(Case("Corner Search", "Corner Search", threat, CornerSearch(200), other_class_confidence))
-    return cases
+
+
+def _in_pixels(threat: Threat, effort: Effort) -> list[Case]:
+    iterations, search, restarts = effort
+    small, large = PGD(iterations, 250.0), PGD(iterations, 2500.0)
+    return [
+        _conf("PGD-Conf zero 250", threat, small),
+        _conf("PGD-Conf zero 2500", threat, large),
+        _conf("PGD-Conf random 2500", threat, replace(large, start="random"), restarts),
+        _conf("Geometry, then PGD-Conf", threat, Refined(Geometry(2 * search), large), restarts),
+        _conf("Simple, then PGD-Conf", threat, Refined(Simple(search), large), restarts),
+        _conf("Corner Search, then PGD-Conf", threat, Refined(CornerSearch(200), large)),
+    ]
+
+
+def _in_frame(threat: Threat, effort: Effort) -> list[Case]:
+    iterations, search, restarts = effort
+    small, large = PGD(iterations, 0.1), PGD(iterations, 0.5)
+    ce = PGD(iterations, 0.5, backtracking=1.25, start="random")
+    return [
+        _conf("PGD-Conf zero 0.1", threat, small),
+        _conf("PGD-Conf zero 0.5", threat, large),
+        _conf("PGD-Conf random 0.5", threat, replace(large, start="random"), restarts),
+        Case("PGD-CE random 0.5", "PGD-CE", threat, ce, cross_entropy, restarts),
+        _conf("Simple, then PGD-Conf", threat, Refined(Simple(search), large), restarts),
+    ]
+
+
+_STRONG: dict[type, Callable[[Threat, Effort], list[Case]]] = {
+    Linf: _in_ball, L2: _in_ball, L1: _in_ball, L0: _in_pixels, Frame: _in_frame,
+}  # fmt: skip
+
+
+def _distal(threat: Threat, effort: Effort) -> tuple[Case, ...]:
+    """Around noise instead of images."""
+    chosen = [case for case in _in_ball(threat, effort) if case.objective is other_class_confidence]
+    return tuple(replace(case, objective=any_class_confidence, source="noise") for case in chosen)
+
+
+def _conf(name: str, threat: Threat, attack: Attack, restarts: int = 1) -> Case:
+    """Maximises equation 4; of the family that its name begins with."""
+    return Case(name, re.sub(r" (zero|random)\b.*", "", name), threat, attack, other_class_confidence, restarts)
 
 
 def _paper_rate(threat: Threat, divisor: float) -> float:
@@ -88,32 +135,38 @@ def image_shape(suite: str) -> tuple[int, int, int]:
     return (3, 32, 32) if suite in ("paper-svhn", "paper-cifar10") else (1, 28, 28)
 
 
+DEMO, QUICK, STANDARD = Effort(100, 500), Effort(200, 1000), Effort(300, 1000, 3)
+_MNIST = (Linf(0.3), Linf(0.4), L2(3.0), L1(18.0), L0(15), Frame(2))
+
 SUITES: dict[str, tuple[Case, ...]] = {
     "paper-mnist": _paper(Linf(0.3), Linf(0.4), L2(3.0), L1(18.0), L0(15), frame=Frame(2)),
     "paper-svhn": _paper(Linf(0.03), Linf(0.06), L2(2.0), L1(24.0), L0(10), frame=Frame(3)),
     "paper-cifar10": _paper(Linf(0.03), Linf(0.06), L2(2.0), L1(24.0), L0(10), frame=Frame(3)),
-    "demo": (
-        *_pgd_cases(Linf(0.3), (0.01, 0.05), 100),
-        *_search_cases(Linf(0.3), 500, 0.01),
-        *_pgd_cases(Linf(0.4), (0.01, 0.05), 100),
-        *_search_cases(Linf(0.4), 500, 0.01),
-        *_pgd_cases(L2(3.0), (0.2, 0.8), 100),
-        *_search_cases(L2(3.0), 500, 0.2),
-        *_pgd_cases(Frame(2), (0.1, 0.5), 100),
-        *_pgd_cases(Linf(0.3), (0.01, 0.05), 100, source="noise"),
-    ),
-    "quick": (
-        *_pgd_cases(Linf(0.3), (0.01, 0.05), 200),
-        *_search_cases(Linf(0.3), 1000, 0.01),
-        *_pgd_cases(Linf(0.4), (0.01, 0.05), 200),
-        *_search_cases(Linf(0.4), 1000, 0.01),
-        *_pgd_cases(L2(3.0), (0.2, 0.8), 200),
-        *_search_cases(L2(3.0), 1000, 0.2),
-        *_pgd_cases(L1(18.0), (1.0, 8.0), 200),
-        *_search_cases(L1(18.0), 1000, 2.0),
-        *_pgd_cases(L0(15), (250.0, 2500.0), 200),
-        *_search_cases(L0(15), 1000, 2500.0),
-        *_pgd_cases(Frame(2), (0.1, 0.5), 200),
-        *_pgd_cases(Linf(0.3), (0.01, 0.05), 200, source="noise"),
-    ),
+    "demo": _strong(DEMO, Linf(0.3), Linf(0.4), L2(3.0), Frame(2)) + _distal(Linf(0.3), DEMO),
+    "quick": _strong(QUICK, *_MNIST) + _distal(Linf(0.3), QUICK),
+    "standard": _strong(STANDARD, *_MNIST) + _distal(Linf(0.3), STANDARD),
 }
+
+
+def select(name: str, shape: tuple[int, ...], only: str | None = None, threat: Threat | None = None) -> tuple[Case, ...]:
+    """The cases of a suite that attack images of this shape, by a pattern of their names, such as 'square*', and by their threat."""
+    if shape != image_shape(name):
+        fitting = [other for other in SUITES if image_shape(other) == shape]
+        raise ValueError(
+            f"suite {name} is made for images of {_size(image_shape(name))}, not of {_size(shape)}; "
+            f"for these there {'are ' + ', '.join(fitting) if fitting else 'is none'}"
+        )
+    cases = SUITES[name]
+    chosen = tuple(
+        case
+        for case in cases
+        if (only is None or fnmatchcase(case.name.lower(), only.lower())) and (threat is None or case.threat == threat)
+    )
+    if not chosen:
+        names, threats = (", ".join(dict.fromkeys(map(text, cases))) for text in (lambda c: c.name, lambda c: label(c.threat)))
+        raise ValueError(f"no case of suite {name} is chosen; it has the cases {names} and the threats {threats}")
+    return chosen
+
+
+def _size(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape))

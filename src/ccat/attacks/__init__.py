@@ -1,5 +1,6 @@
 """Attacks: each a frozen dataclass, called with a problem and a generator, giving the best perturbations it found."""
 
+from ccat.attacks.apgd import APGD
 from ccat.attacks.corner import CornerSearch
 from ccat.attacks.pgd import PGD, Estimated
 from ccat.attacks.problem import Attack, Counts, Found, Problem, best
@@ -8,6 +9,7 @@ from ccat.attacks.search import Geometry, Random, Simple
 from ccat.attacks.square import Square
 
 __all__ = [
+    "APGD",
     "PGD",
     "Attack",
     "CornerSearch",

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 
 from ccat import engine
-from ccat.attacks import Geometry, Problem
+from ccat.attacks import Problem
 from ccat.attempts import BLOCK, Attempt, Block, Worst, merged
 from ccat.objectives import other_class_confidence
 from ccat.recipes import Case, Given, contains, label
@@ -25,7 +25,7 @@ from ccat.store import Run
 from ccat.threats import Threat
 
 Keep = Literal["worst", "none"]
-POOL = 10_000  # training images that attacks may draw on
+POOL = 10_000
 
 
 class Unit(NamedTuple):
@@ -68,9 +68,7 @@ def _compute(unit: Unit) -> tuple[Block, Tensor]:
     model = _model(unit.run, attempt.weights, device)
     dataset = Run.open(unit.run).recipe.dataset
     x, y = _examples(dataset, attempt.case, unit.block)
-    attacks = (attempt.case.attack, getattr(attempt.case.attack, "first", None))
-    pool = images_of(dataset, "train")[:POOL].floats() if any(isinstance(one, Geometry) for one in attacks) else None
-    problem = Problem.of(model, x.to(device), y.to(device), attempt.case.threat, attempt.case.objective, pool)
+    problem = Problem.of(model, x.to(device), y.to(device), attempt.case.threat, attempt.case.objective, _pool(dataset))
     try:
         found = attempt.case.attack(problem, Generator().manual_seed(attempt.seed_of(unit.block)))
     except ValueError as wrong:
@@ -80,6 +78,12 @@ def _compute(unit: Unit) -> tuple[Block, Tensor]:
     counts = problem.counts
     block = Block(probabilities, found.value.cpu(), time.monotonic() - begin, counts.forwards, counts.backwards)
     return block, found.delta.cpu()
+
+
+@lru_cache(maxsize=1)
+def _pool(dataset: str) -> Tensor:
+    """Training images that attacks may draw on."""
+    return images_of(dataset, "train")[:POOL].floats()
 
 
 @lru_cache(maxsize=1)

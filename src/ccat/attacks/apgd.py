@@ -1,0 +1,133 @@
+"""PGD that finds its own step size: the schedule of Croce & Hein 2020 for L∞ and L2, that of Croce & Hein 2021 for L1.
+
+Both look back at checkpoints, example by example: where the score no longer rises, the step shrinks and the search goes on from the best
+point so far. In L1 a step moves only as many entries as the best point has changed, or fewer (with constants of ours, docs/ATTACKS.md).
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Generator, Tensor
+
+from ccat.attacks.problem import Counts, Found, Problem, best, choose
+from ccat.checks import require_count
+from ccat.threats import L1, L2, Linf, Threat
+
+_INERTIA = 0.75  # of each step, how much is the new direction; the rest repeats the last one
+_RISING = 0.75  # the share of steps between checkpoints that have to raise the score
+_LEAST = 0.02  # in L1: of ε, the shortest step
+_FEWER = 2.5  # in L1: a step moves that many times fewer entries than the best point has changed
+
+
+@dataclass(frozen=True)
+class APGD:
+    """T+1 forwards and T backwards per example, as PGD, with no rate to choose."""
+
+    iterations: int
+    start: Literal["zero", "random"] = "zero"
+    threats: ClassVar[tuple[type[Threat], ...]] = (Linf, L2, L1)
+
+    def __post_init__(self) -> None:
+        require_count("APGD: iterations", self.iterations)
+        if self.start not in ("zero", "random"):
+            raise ValueError(f"APGD: start must be 'zero' or 'random', not {self.start!r}")
+
+    def __call__(self, problem: Problem, generator: Generator) -> Found:
+        zero = torch.zeros_like(problem.x)
+        return self.from_start(problem, zero if self.start == "zero" else problem.threat.sample(problem.x, generator), generator)
+
+    def from_start(self, problem: Problem, delta: Tensor, generator: Generator) -> Found:
+        """From a given perturbation; nothing is random."""
+        if isinstance(problem.threat, L1):
+            return self._sparse(problem, problem.threat, delta)
+        if isinstance(problem.threat, Linf | L2):
+            return self._dense(problem, delta)
+        raise ValueError(f"APGD is made for Linf, L2 and L1, not for {type(problem.threat).__name__}")
+
+    def cost(self, shape: tuple[int, int, int]) -> Counts:
+        return Counts(self.iterations + 1, self.iterations)
+
+    def _dense(self, problem: Problem, delta: Tensor) -> Found:
+        """L∞ and L2: the step begins with the diameter of the ball and is halved."""
+        project = problem.threat.project
+        now, gradient = problem.climb(delta)
+        found, best_gradient, before = now, gradient, now.delta
+        step = torch.full_like(now.value, 2 * problem.threat.epsilon)
+        rises, halved, value_then = torch.zeros_like(step), torch.ones_like(step, dtype=torch.bool), found.value
+        checkpoints = _checkpoints(self.iterations)
+        last = 0
+        for iteration in range(1, self.iterations + 1):
+            ascent = problem.threat.ascent(gradient, problem.images(now))
+            ahead = project(problem.x, now.delta + _per_image(step) * ascent) - now.delta
+            inertia = _INERTIA if iteration > 1 else 1.0
+            move = inertia * ahead + (1 - inertia) * (now.delta - before)
+            before = now.delta
+            trial, gradient = _look(problem, now.delta + move, iteration == self.iterations)
+            rises += trial.value > now.value
+            now = trial
+            best_gradient = _where(trial.value > found.value, gradient, best_gradient)
+            found = best(found, trial)
+            if iteration in checkpoints:
+                slow = rises < _RISING * (iteration - last)
+                stuck = ~halved & (found.value <= value_then)
+                halved = slow | stuck
+                step = torch.where(halved, step / 2, step)
+                now, gradient = choose(halved, found, now), _where(halved, best_gradient, gradient)
+                before = _where(halved, found.delta, before)
+                rises, value_then, last = torch.zeros_like(rises), found.value, iteration
+        return found
+
+    def _sparse(self, problem: Problem, threat: L1, delta: Tensor) -> Found:
+        """L1: a step moves the entries of the largest gradient that the box lets move, all by the same amount."""
+        now, gradient = problem.climb(delta)
+        found, best_gradient = now, gradient
+        entries = problem.x[0].numel()
+        count = torch.full_like(now.value, 0.2 * entries)
+        step = torch.full_like(now.value, threat.epsilon)
+        every = max(1, round(0.04 * self.iterations))
+        for iteration in range(1, self.iterations + 1):
+            ascent = _largest(gradient, problem.images(now), count)
+            now, gradient = _look(problem, now.delta + _per_image(step) * ascent, iteration == self.iterations)
+            best_gradient = _where(now.value > found.value, gradient, best_gradient)
+            found = best(found, now)
+            if iteration % every == 0:
+                fewer = ((found.delta != 0).flatten(1).sum(1) / _FEWER).clamp(1, entries)
+                settled = fewer / count >= 0.95
+                count = torch.where(settled, count, fewer)
+                step = torch.where(settled, (step / 1.5).clamp_min(threat.epsilon * _LEAST), threat.epsilon)
+                now, gradient = choose(settled, found, now), _where(settled, best_gradient, gradient)
+        return found
+
+
+def _checkpoints(iterations: int) -> set[int]:
+    """At 22 % of the iterations, then at intervals that shrink from 19 % to 6 %."""
+    places, interval, at = set(), 0.22, 0.0
+    while at + interval <= 1:
+        at += interval
+        places.add(max(1, round(at * iterations)))
+        interval = max(interval - 0.03, 0.06)
+    return places
+
+
+def _largest(gradient: Tensor, image: Tensor, count: Tensor) -> Tensor:
+    """±1/n at the n = `count` entries of the largest gradient among those that can move, zero elsewhere."""
+    leaving = ((image <= 0) & (gradient < 0)) | ((image >= 1) & (gradient > 0))
+    movable = torch.where(leaving, 0, gradient).flatten(1)
+    ranked = movable.abs().sort(1, descending=True).values
+    least = ranked.gather(1, (count.long() - 1).clamp(0, ranked.shape[1] - 1)[:, None])
+    chosen = torch.where(movable.abs() >= least, movable, 0).sign()
+    return (chosen / chosen.abs().sum(1, keepdim=True).clamp_min(1)).view_as(gradient)
+
+
+def _look(problem: Problem, delta: Tensor, last: bool) -> tuple[Found, Tensor]:
+    """Value and gradient at a point; the last one is only valued, for no step follows it."""
+    return (problem.at(delta), torch.zeros_like(delta)) if last else problem.climb(delta)
+
+
+def _where(condition: Tensor, yes: Tensor, no: Tensor) -> Tensor:
+    return torch.where(condition[:, None, None, None], yes, no)
+
+
+def _per_image(values: Tensor) -> Tensor:
+    return values[:, None, None, None]
