@@ -11,13 +11,14 @@ import pytest
 import ccat
 
 PACKAGE = Path(ccat.__file__).parent
-LAYERS = ["checks", "files", "threats", "objectives", "metrics", "data", "models", "attacks", "methods"]
+LAYERS = ["checks", "files", "threats", "objectives", "metrics", "intervals", "data", "models", "attacks", "methods"]
 LAYERS += [
     "fields",
     "recipes",
     "suites",
     "attempts",
     "results",
+    "evaluation",
     "store",
     "engine",
     "stages",

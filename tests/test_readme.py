@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ccat import Images, cli
+from ccat import Images
+from ccat.cli import making
+from ccat.cli.arguments import overridden
+from ccat.cli.main import HELP, parser
 from ccat.recipes import RECIPES, parse_threat
 from ccat.suites import SUITES
 
@@ -30,19 +33,19 @@ def test_the_python_of_the_readme_runs(
     assert accepted > 80
 
 
-LINES = [line.split("#")[0].strip() for block in [*blocks("sh"), cli.HELP] for line in block.splitlines()]
+LINES = [line.split("#")[0].strip() for block in [*blocks("sh"), HELP] for line in block.splitlines()]
 COMMANDS = sorted({line for line in (re.sub(r"\s{2,}.*", "", line) for line in LINES) if line.startswith("ccat ")})
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_commands_shown_are_understood(command: str) -> None:
-    options, rest = cli._parser().parse_known_args(shlex.split(command)[1:])
+    options, rest = parser().parse_known_args(shlex.split(command)[1:])
     assert "function" in options
-    if options.function is cli._train:
-        cli._overridden(RECIPES[options.recipe], rest)
+    if options.function is making.train_command:
+        overridden(RECIPES[options.recipe], rest)
     else:
         assert not rest
-    if options.function is cli._attack:
+    if options.function is making.attack_command:
         assert options.suite in SUITES
     if getattr(options, "threat", None):
         parse_threat(options.threat)

@@ -67,7 +67,7 @@ def test_blocks_come_back_in_order_and_without_gaps(run: Run) -> None:
     one = attempt(run)
     for number in (0, 1, 3):
         run.save_block(one, number, block(number))
-    ((found, blocks),) = run.attempts().items()
+    ((found, blocks),) = run.attempts()
     assert found == one
     assert len(blocks) == 2, "what lies behind a gap is not used"
     assert blocks[1].probabilities.equal(block(1).probabilities)
@@ -131,7 +131,7 @@ def test_pruning_frees_what_is_not_needed_and_nothing_else(run: Run) -> None:
     (run.path / "attempts" / f".0000.safetensors.17{UNFINISHED}").write_bytes(b"half")
     assert run.disk_use()["unfinished"] == 4
     assert run.prune() > 4000
-    assert list(run.attempts()) == [attempt(run)]
+    assert [found for found, _ in run.attempts()] == [attempt(run)]
     assert run.checkpoint() is None
     kept = run.worst("Linf:0.3", 0)
     assert kept is not None
@@ -158,7 +158,7 @@ def test_a_damaged_file_is_named_with_what_to_do(run: Run, damage: Callable[[Pat
     run.save_clean(block().probabilities, "data")
     run.save_worst("Linf:0.3", 0, worst("a"))
     read: dict[str, tuple[str, Callable[[], object]]] = {
-        "block": ("attempts/*/0000.safetensors", run.attempts),
+        "block": ("attempts/*/0000.safetensors", lambda: list(run.attempts())),
         "checkpoint": ("checkpoint.safetensors", run.checkpoint),
         "clean": ("clean.safetensors", lambda: run.clean("data")),
         "worst": ("worst/*/0000.safetensors", lambda: run.worst("Linf:0.3", 0)),
@@ -180,7 +180,7 @@ def test_blocks_of_an_older_version_of_a_case_stay_readable(run: Run, monkeypatc
     tensors = load_file(file)
     about = {"schema": 1, "case": {**older, "name": "a", "family": "PGD", "restarts": 1}, "restart": 0, "seed": 0, "weights": run.weights}
     save_file(tensors, file, {"ccat": json.dumps({**about, "data": "data", "seconds": 1.0, "forwards": 1, "backwards": 1})})
-    ((found, _),) = run.attempts().items()
+    ((found, _),) = run.attempts()
     assert found.case == CASE
     assert found.key == key != one.key, "but it is not reused for the case as it is now"
 
@@ -198,7 +198,7 @@ def test_valid_files_of_another_kind_are_refused(run: Run) -> None:
     run.save_worst("Linf:0.3", 0, worst("a"))
     run.save_block(attempt(run), 0, block())
     clean = (run.path / "clean.safetensors").read_bytes()
-    for pattern, read in (("worst/*/*", lambda: run.worst("Linf:0.3", 0)), ("attempts/*/*", run.attempts)):
+    for pattern, read in (("worst/*/*", lambda: run.worst("Linf:0.3", 0)), ("attempts/*/*", lambda: list(run.attempts()))):
         (file,) = run.path.glob(pattern)
         file.write_bytes(clean)
         with pytest.raises(StoreError, match=r"is not a block|does not hold perturbations"):
@@ -222,7 +222,7 @@ def test_a_block_in_the_wrong_place_is_noticed(run: Run) -> None:
     run.save_block(one, 0, block())
     (run.path / "attempts" / one.key).rename(run.path / "attempts" / ("0" * 64))
     with pytest.raises(StoreError, match="belongs to another attempt"):
-        run.attempts()
+        list(run.attempts())
 
 
 @pytest.mark.parametrize(

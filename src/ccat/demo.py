@@ -7,10 +7,11 @@ gets through.
 from pathlib import Path
 
 from ccat import engine
+from ccat.evaluation import evaluate
 from ccat.progress import Reporter
 from ccat.recipes import RECIPES
-from ccat.report import main_table
-from ccat.stages import attack, begin, evaluate, train
+from ccat.report import as_markdown, main_table
+from ccat.stages import attack, begin, measure, train
 from ccat.store import Run
 from ccat.suites import SUITES
 
@@ -27,7 +28,7 @@ def demo(root: Path, full: bool, workers: int) -> str:
     list(engine.run(_train, runs, workers))
     for run in runs:
         attack(run, suite, SUITES[suite], examples, workers, "cpu", Reporter(f"attacking {run.path.name}"))
-    return main_table([evaluate(run) for run in reversed(runs)], 0.99)
+    return as_markdown(main_table([evaluate(measure(run)) for run in reversed(runs)]))
 
 
 def _train(run: Run) -> None:

@@ -89,43 +89,99 @@ def threshold(held_out: Outcome, tpr: float) -> float:
     return float(positives[len(positives) - max(1, math.ceil(len(positives) * share))])
 
 
+@dataclass(frozen=True, eq=False)
+class Rate:
+    """A share that depends on τ, example by example: up to which τ it counts in `part` and in `whole` (NaN: never, ∞: always).
+
+    Every metric below is one. From the levels follow its value, its curve, and its values on resampled examples.
+    """
+
+    part: Floats
+    whole: Floats
+
+    def at(self, tau: Tau) -> Tau:
+        part, whole = _reaching(self.part, tau), _reaching(self.whole, tau)
+        fixed = np.isinf(self.whole[~np.isnan(self.whole)]).all()  # over a fixed count: there is no share of nothing
+        share = part / np.where(whole > 0, whole, np.nan if fixed else 1)
+        return share if isinstance(tau, np.ndarray) else float(share)
+
+    def resampled(self, counts: NDArray[np.integer[Any]], tau: Floats) -> Floats:
+        """On resamples that hold example i `counts[b, i]` times, each at its own τ: (B, N) and (B,) -> (B,)."""
+        part, whole = (np.einsum("bn,bn->b", counts, levels >= tau[:, None], dtype=np.int64) for levels in (self.part, self.whole))
+        return np.asarray(part / np.maximum(whole, 1), dtype=np.float64)
+
+
+def coverage_rate(examples: Outcome) -> Rate:
+    """Accepted of all."""
+    return Rate(examples.score, np.full(len(examples), np.inf))
+
+
+def error_rate(examples: Outcome) -> Rate:
+    """Err(τ): wrong of accepted."""
+    return Rate(np.where(examples.wrong, examples.score, np.nan), examples.score)
+
+
+def robust_error_rate(clean: Outcome, adversarial: Outcome) -> Rate:
+    """RErr(τ), equation "appr-rte" of the supplement: wrong and accepted, clean or attacked, of accepted, clean or attacked."""
+    _require_same_examples(clean, adversarial)
+    wrong = np.fmax(np.where(clean.wrong, clean.score, np.nan), np.where(adversarial.wrong, adversarial.score, np.nan))
+    return Rate(wrong, np.maximum(clean.score, adversarial.score))
+
+
+def tpr_rate(clean: Outcome) -> Rate:
+    """Accepted of the correctly classified clean examples."""
+    return Rate(np.where(clean.wrong, np.nan, clean.score), np.where(clean.wrong, np.nan, np.inf))
+
+
+def fpr_rate(clean: Outcome, adversarial: Outcome) -> Rate:
+    """Accepted of the successful adversarial examples of correctly classified images: the definition in the paper's text."""
+    negative = _negative(clean, adversarial)
+    return Rate(np.where(negative, adversarial.score, np.nan), np.where(negative, np.inf, np.nan))
+
+
+def fpr_of_correct_rate(clean: Outcome, adversarial: Outcome) -> Rate:
+    """As `fpr`, but over all correctly classified images, attacked with success or not."""
+    return Rate(fpr_rate(clean, adversarial).part, tpr_rate(clean).whole)
+
+
+def fpr_of_all_rate(clean: Outcome, adversarial: Outcome) -> Rate:
+    """As `fpr`, but over all attacked images: what the paper's tables show."""
+    return Rate(fpr_rate(clean, adversarial).part, np.full(len(clean), np.inf))
+
+
 def coverage(examples: Outcome, tau: Tau) -> Tau:
     """Accepted of all."""
-    return _share(examples.score, len(examples), tau)
+    return coverage_rate(examples).at(tau)
 
 
 def error(examples: Outcome, tau: Tau) -> Tau:
     """Err(τ): wrong of accepted."""
-    return _share(examples.score[examples.wrong], examples.score, tau)
+    return error_rate(examples).at(tau)
 
 
 def robust_error(clean: Outcome, adversarial: Outcome, tau: Tau) -> Tau:
-    """RErr(τ), equation "appr-rte" of the supplement: wrong and accepted, clean or attacked, of accepted, clean or attacked."""
-    _require_same_examples(clean, adversarial)
-    wrong = np.maximum(np.where(clean.wrong, clean.score, -np.inf), np.where(adversarial.wrong, adversarial.score, -np.inf))
-    accepted = np.maximum(clean.score, adversarial.score)
-    return _share(wrong[clean.wrong | adversarial.wrong], accepted, tau)
+    """RErr(τ): wrong and accepted, clean or attacked, of accepted, clean or attacked."""
+    return robust_error_rate(clean, adversarial).at(tau)
 
 
 def tpr(clean: Outcome, tau: Tau) -> Tau:
     """Accepted of the correctly classified clean examples."""
-    return _share(clean.score[~clean.wrong], int((~clean.wrong).sum()), tau)
+    return tpr_rate(clean).at(tau)
 
 
 def fpr(clean: Outcome, adversarial: Outcome, tau: Tau) -> Tau:
-    """Accepted of the successful adversarial examples of correctly classified images: the definition in the paper's text."""
-    negatives = _negatives(clean, adversarial)
-    return _share(negatives, len(negatives), tau)
+    """Accepted of the successful adversarial examples of correctly classified images."""
+    return fpr_rate(clean, adversarial).at(tau)
 
 
 def fpr_of_correct(clean: Outcome, adversarial: Outcome, tau: Tau) -> Tau:
-    """As `fpr`, but over all correctly classified images, attacked with success or not."""
-    return _share(_negatives(clean, adversarial), int((~clean.wrong).sum()), tau)
+    """As `fpr`, but over all correctly classified images."""
+    return fpr_of_correct_rate(clean, adversarial).at(tau)
 
 
 def fpr_of_all(clean: Outcome, adversarial: Outcome, tau: Tau) -> Tau:
-    """As `fpr`, but over all attacked images: what the paper's tables show."""
-    return _share(_negatives(clean, adversarial), len(clean), tau)
+    """As `fpr`, but over all attacked images."""
+    return fpr_of_all_rate(clean, adversarial).at(tau)
 
 
 def tnr(clean: Outcome, adversarial: Outcome, tau: Tau) -> Tau:
@@ -135,7 +191,7 @@ def tnr(clean: Outcome, adversarial: Outcome, tau: Tau) -> Tau:
 
 def auc(clean: Outcome, adversarial: Outcome) -> float:
     """Area under the ROC curve of positives against negatives; NaN where one of them is missing."""
-    positives, negatives = clean.score[~clean.wrong], _negatives(clean, adversarial)
+    positives, negatives = clean.score[~clean.wrong], adversarial.score[_negative(clean, adversarial)]
     if len(positives) == 0 or len(negatives) == 0:
         return math.nan
     from sklearn.metrics import roc_auc_score  # noqa: PLC0415 (it takes a second to import, in every worker process)
@@ -169,26 +225,17 @@ def curves(clean: Outcome, adversarial: Outcome) -> Curves:
     )
 
 
-def _share(part: Floats, whole: Floats | int, tau: Tau) -> Tau:
-    """The scores of `part` that reach τ, over those of `whole` that do (0 where none does) or over a fixed count (NaN if that is 0)."""
-    accepted = _accepted(part, tau)
-    if isinstance(whole, int):
-        share = accepted / whole if whole else np.full(np.shape(tau), math.nan)
-    else:
-        share = accepted / np.maximum(_accepted(whole, tau), 1)
-    return share if isinstance(tau, np.ndarray) else float(share)
-
-
-def _accepted(scores: Floats, tau: float | Floats) -> Floats:
-    """How many of the scores reach τ, for each τ."""
+def _reaching(levels: Floats, tau: float | Floats) -> Floats:
+    """How many of the levels reach τ, for each τ."""
     if np.isnan(tau).any():
         raise ValueError("the threshold tau must be a number, not NaN")
-    return np.asarray(len(scores) - np.searchsorted(np.sort(scores), tau, side="left"), dtype=np.float64)
+    levels = np.sort(levels[~np.isnan(levels)])
+    return np.asarray(len(levels) - np.searchsorted(levels, tau, side="left"), dtype=np.float64)
 
 
-def _negatives(clean: Outcome, adversarial: Outcome) -> Floats:
+def _negative(clean: Outcome, adversarial: Outcome) -> NDArray[np.bool_]:
     _require_same_examples(clean, adversarial)
-    return adversarial.score[adversarial.wrong & ~clean.wrong]
+    return adversarial.wrong & ~clean.wrong
 
 
 def _require_same_examples(clean: Outcome, adversarial: Outcome) -> None:

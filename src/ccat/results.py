@@ -1,31 +1,128 @@
-"""What an evaluation gives: plain numbers, from which reports are made."""
+"""What was measured on a run, and what an evaluation makes of it: plain numbers, from which tables, figures and pages are made.
 
-from dataclasses import dataclass
+Shapes: labels, predicted, wrong, score (N,).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ccat.intervals import Estimate
+from ccat.metrics import Outcome
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """What a classifier answered: the class it predicts, whether that is wrong, and its score."""
+
+    predicted: Integers
+    outcome: Outcome
+
+    def __getitem__(self, rows: slice) -> "Answers":
+        return Answers(self.predicted[rows], self.outcome[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class Attacked:
+    """One attempt: the answers to the images it found. On noise, which has no right answer, all of them are wrong."""
+
+    key: str
+    name: str
+    family: str
+    threat: str
+    source: str
+    restart: int
+    answers: Answers
+    forwards: int
+    backwards: int
+    seconds: float
 
 
 @dataclass(frozen=True)
-class UnderAttack:
-    """What all attempts within one threat did. `error` is RErr(τ) on test images; on noise it is the FPR, the share accepted."""
+class Group:
+    """The attempts that count for one threat: a larger ε includes what was found at a smaller one."""
 
     threat: str
     source: str
     seen: bool
+    members: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Everything that is stored about a run, as outcomes. The held-out test images choose τ and are not counted elsewhere."""
+
+    run: str
+    recipe: Mapping[str, Any]
+    about: Mapping[str, Any]
+    method: str
+    dataset: str
+    weights: str
+    labels: Integers
+    clean: Answers
+    held_out: Outcome
+    attempts: tuple[Attacked, ...]
+    groups: tuple[Group, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """The worst per image of some attempts, at a threshold.
+
+    `error` is RErr on test images; on noise it is the share accepted, an FPR. The other FPRs are NaN on noise, `auc` too.
+    """
+
+    name: str
     attempts: int
     examples: int
-    error: float
+    error: Estimate
     error_without_rejection: float
+    fpr: Estimate
+    fpr_of_correct: Estimate
+    fpr_of_all: Estimate
+    auc: float
+    forwards: float  # per image
+    backwards: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class UnderAttack:
+    """All attempts within one threat; then family by family, and the strongest single ones."""
+
+    threat: str
+    source: str
+    seen: bool
+    pooled: Pooled
+    families: tuple[Pooled, ...]
+    strongest: tuple[Pooled, ...]
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One run at one threshold. Err, TPR and coverage are over the test images that did not choose τ."""
+    """One run at one threshold. Err, TPR and coverage are over the test images that did not choose τ.
+
+    `unseen` is the worst case over all threats on images that training has not seen; under the name of one of them, without it.
+    """
 
     run: str
+    method: str
     dataset: str
+    weights: str
+    tpr_asked: float | None
     tau: float
-    tpr: float
-    coverage: float
-    error: float
+    images: int
+    held_out: int
+    tpr: Estimate
+    coverage: Estimate
+    error: Estimate
     error_without_rejection: float
     attacks: tuple[UnderAttack, ...]
-    notes: tuple[str, ...]
+    unseen: Mapping[str, Pooled] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()

@@ -7,6 +7,7 @@
     clean.safetensors           probabilities of the test split
     attempts/KEY/0003.safetensors   block 3 of one restart of one case: probabilities, value, cost
     worst/THREAT/0003.safetensors   perturbations of block 3: the worst of all attempts, per example
+    evaluation.json             what `ccat evaluate` made of it (report/evaluation.schema.json)
     plan.json                   which suites were asked for, and on how many examples
     lock, lock.pid              held while a process writes, and by whom
 
@@ -186,9 +187,8 @@ class Run:
         tensors = {"probabilities": result.probabilities, "value": result.value}
         self._write(name, tensors, **about, **cost, weights=attempt.weights, data=attempt.data)
 
-    def attempts(self) -> dict[Attempt, list[Block]]:
-        """Every stored attempt with its blocks, from the first one on without a gap."""
-        found = {}
+    def attempts(self) -> Iterator[tuple[Attempt, list[Block]]]:
+        """Every stored attempt with its blocks, from the first one on without a gap; one at a time."""
         for folder in sorted((self.path / "attempts").glob("*")):
             blocks: list[Block] = []
             while (folder / f"{len(blocks):04d}.safetensors").exists():
@@ -206,8 +206,7 @@ class Run:
                 if key != folder.name:
                     raise StoreError(f"{self.path / name} belongs to another attempt; {advice}")
             if blocks:
-                found[attempt] = blocks
-        return found
+                yield attempt, blocks
 
     def plan(self) -> list[dict[str, Any]]:
         """What was asked for: suite, examples and the keys of its attempts, each time another suite or number."""
@@ -217,12 +216,19 @@ class Run:
             raise StoreError(f"{self.path / 'plan.json'} is damaged ({broken}); delete it") from broken
 
     def add_to_plan(self, suite: str, examples: int, keys: list[str]) -> None:
-        """A suite that was asked for on more examples before is still wanted on those."""
+        """Next to what was asked for before, unless that is a part of it; if it was asked for on more examples, these are still wanted."""
         current = [one for one in self.plan() if one.get("weights") == self.weights]
-        others = [one for one in current if one.get("suite") != suite]
-        before = [one["examples"] for one in current if one.get("suite") == suite and set(one["keys"]) <= set(keys)]
+        if any(set(keys) <= set(one["keys"]) and examples <= one["examples"] for one in current):
+            return
+        others = [one for one in current if one.get("suite") != suite or not set(one["keys"]) <= set(keys)]
+        before = [one["examples"] for one in current if one not in others]
         new = {"schema": SCHEMA, "suite": suite, "examples": max([examples, *before]), "weights": self.weights, "keys": keys}
         write_whole(self.path / "plan.json", json.dumps([*others, new]).encode())
+
+    def save_evaluation(self, evaluation: Mapping[str, Any]) -> Path:
+        """As JSON, where it is found."""
+        write_whole(self.path / "evaluation.json", json.dumps(evaluation, indent=1, allow_nan=False).encode())
+        return self.path / "evaluation.json"
 
     # ---- perturbations
 
@@ -264,7 +270,7 @@ class Run:
             file.unlink()
         if self.trained:
             (self.path / "checkpoint.safetensors").unlink(missing_ok=True)
-            for attempt in self.attempts():
+            for attempt, _ in list(self.attempts()):
                 if attempt.weights != self.weights:
                     shutil.rmtree(self.path / "attempts" / attempt.key)
             for file in (self.path / "worst").rglob("*.safetensors"):

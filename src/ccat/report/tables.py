@@ -1,54 +1,166 @@
-"""Tables as Markdown that is aligned enough to be read in a terminal."""
+"""The paper's tables, from evaluations. Every table says below what is divided by what.
 
+A cell is a share, shown in per cent, with its interval if it has one, or a text.
+"""
+
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from ccat.results import Evaluation
+from ccat.evaluation import ALL
+from ccat.intervals import Estimate
+from ccat.results import Evaluation, UnderAttack
 
 
-def main_table(evaluations: Sequence[Evaluation], tpr: float | None) -> str:
-    """One row per run: clean error, coverage and the error under each threat, with what the numbers mean below."""
-    threats = list(dict.fromkeys((a.source, a.threat) for one in evaluations for a in one.attacks))
-    threats.sort(key=lambda threat: threat[0] == "noise")
-    head = ["run", "Err", "accepted", "τ", *(("distal " if source == "noise" else "") + name for source, name in threats), "images"]
+class Share(NamedTuple):
+    """A share between 0 and 1, with its interval where there is one, and a mark beside it."""
+
+    value: float
+    interval: tuple[float, float] | None = None
+    mark: str = ""
+
+    @classmethod
+    def of(cls, estimate: Estimate, mark: str = "") -> "Share":
+        return cls(estimate.value, (estimate.low, estimate.high), mark)
+
+
+Cell = str | Share
+
+
+@dataclass(frozen=True)
+class Table:
+    """Its name is that of its files."""
+
+    name: str
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    legend: tuple[str, ...]
+
+
+_REJECTED = "Images with a confidence below τ are rejected; in brackets 95 % intervals: images and τ resampled."
+_RERR = "RErr: wrong and accepted of accepted, each image clean or as the worst attempt within the threat left it."
+_FPR = "FPR: successful adversarial examples accepted, of all attacked images. Positives are the correctly classified clean images."
+
+
+def main_table(evaluations: Sequence[Evaluation]) -> Table:
+    """One row per run: clean error, coverage, and the error under each threat."""
+    threats = _threats(evaluations)
     rows = []
     for one in evaluations:
-        found = {(a.source, a.threat): f"{_percent(a.error)}{'*' * a.seen}" for a in one.attacks}
-        numbers = [_percent(one.error), _percent(one.coverage), f"{one.tau:.3f}"]
-        rows.append([one.run, *numbers, *(found.get(threat, "–") for threat in threats), _range({a.examples for a in one.attacks})])
-    at = f"at {100 * tpr:g} % TPR" if tpr is not None else "at the τ given"
-    legend = [
-        f"All numbers but τ in %, {at}: images with a confidence below τ are rejected.",
-        "Err: wrong among the accepted test images. accepted: share of test images that are. (Without those that chose τ.)",
-        "Linf:0.3 and so on: RErr, wrong among accepted, for each image the worst of all attempts within that threat.",
-        "distal: share of adversarial noise images accepted (FPR). * a threat that training has seen. – not attacked.",
-    ]
-    tries = {threat: {a.attempts for one in evaluations for a in one.attacks if (a.source, a.threat) == threat} for threat in threats}
-    if tries:
-        legend.append(
-            "Attempts per image: "
-            + ", ".join(f"{_range(tries[key])} for {name}" for key, name in zip(threats, head[4:], strict=False))
-            + "."
-        )
-    return "\n".join([markdown(head, rows), "", *legend, *(note for one in evaluations for note in one.notes)])
+        found = {(a.source, a.threat): Share.of(a.pooled.error, "*" * a.seen) for a in one.attacks}
+        sizes = {a.pooled.examples for a in one.attacks}
+        numbers = (Share.of(one.error), Share.of(one.coverage), f"{one.tau:.3f}", Share.of(one.tpr))
+        rows.append((one.run, *numbers, *(found.get(threat, "–") for threat in threats), _range(sizes)))
+    tries = [_range({a.pooled.attempts for one in evaluations for a in one.attacks if (a.source, a.threat) == t}) for t in threats]
+    held_out = _range({one.held_out for one in evaluations})
+    return Table(
+        "main",
+        f"Errors of what is accepted, {_at(evaluations)}",
+        ("run", "Err", "accepted", "τ", "TPR", *map(_column, threats), "images"),
+        tuple(rows),
+        (
+            f"In %. {_REJECTED}",
+            f"Err: wrong of accepted; accepted: of all; TPR: accepted of correct; over {_range({one.images for one in evaluations})} test "
+            f"images. τ was chosen on {held_out} others.",
+            f"{', '.join(_column(t) for t in threats if t[0] == 'test') or 'Threats'}: RErr, {_RERR.removeprefix('RErr: ')}",
+            "distal: adversarial noise images accepted, of all of them (an FPR). * training has seen this threat. – not attacked.",
+            *(
+                ["Attempts per image: " + ", ".join(f"{n} for {_column(t)}" for n, t in zip(tries, threats, strict=True)) + "."]
+                * bool(threats)
+            ),
+        ),
+    )
 
 
-def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns of numbers to the right, of text to the left."""
-    columns = list(zip(head, *rows, strict=True))
-    widths = [max(len(cell) for cell in column) for column in columns]
-    numbers = [all(cell[:1].isdigit() or cell[:1] in "-–" for cell in column[1:]) for column in columns]
+def thresholds_table(at: Sequence[Sequence[Evaluation]]) -> Table:
+    """RErr and FPR at several thresholds: for each run its evaluations at them."""
+    head = tuple(f"{name} at {100 * (one.tpr_asked or math.nan):g} %" for one in at[0] for name in ("RErr", "FPR"))
+    rows = []
+    for evaluations in at:
+        for attacks in zip(*(one.attacks for one in evaluations), strict=True):
+            first = attacks[0]
+            cells = [(Share.of(a.pooled.error), "–" if a.source == "noise" else Share.of(a.pooled.fpr_of_all)) for a in attacks]
+            rows.append((evaluations[0].run, _name(first), *(cell for pair in cells for cell in pair)))
+    legend = (f"In %. {_REJECTED}", _RERR, _FPR, "distal: under RErr the share of adversarial noise images accepted.")
+    return Table("thresholds", "At several true positive rates", ("run", "threat", *head), tuple(rows), legend)
 
-    def line(cells: Sequence[str]) -> str:
-        aligned = [cell.rjust(width) if n else cell.ljust(width) for cell, width, n in zip(cells, widths, numbers, strict=True)]
-        return "| " + " | ".join(aligned) + " |"
 
-    rule = "|".join("-" * (width + 1) + ":" if n else "-" * (width + 2) for width, n in zip(widths, numbers, strict=True))
-    return "\n".join([line(head), f"|{rule}|", *(line(row) for row in rows)])
+def unseen_table(evaluations: Sequence[Evaluation]) -> Table:
+    """The worst case over all threats that training has not seen, and without each of them."""
+    columns = list(dict.fromkeys(name for one in evaluations for name in one.unseen))
+    rows = [(one.run, *(Share.of(one.unseen[name].error) if name in one.unseen else "–" for name in columns)) for one in evaluations]
+    legend = (
+        f"RErr in %. {_REJECTED}",
+        _RERR,
+        "Over all threats on test images that training has not seen; without one: the others. – seen.",
+    )
+    head = ("run", *(name if name == ALL else f"without {name}" for name in columns))
+    return Table("unseen", f"Worst case over what training has not seen, {_at(evaluations)}", head, tuple(rows), legend)
+
+
+def families_table(evaluations: Sequence[Evaluation]) -> Table:
+    """Attack by attack."""
+    rows = []
+    for one in evaluations:
+        for a in one.attacks:
+            for pooled in (*a.families, a.pooled):
+                noise = a.source == "noise"
+                fpr: Cell = "–" if noise else Share.of(pooled.fpr_of_all)
+                auc = "–" if math.isnan(pooled.auc) else f"{pooled.auc:.3f}"
+                cost = (f"{pooled.forwards:.0f}", f"{pooled.backwards:.0f}", f"{pooled.seconds:.3f}")
+                without = Share(pooled.error_without_rejection)
+                rows.append((one.run, _name(a), pooled.name, str(pooled.attempts), Share.of(pooled.error), fpr, auc, without, *cost))
+    head = ("run", "threat", "attack", "attempts", "RErr", "FPR", "AUC", "no rejection", "forwards", "backwards", "seconds")
+    legend = (
+        f"In %, but AUC and costs. {_REJECTED}",
+        f"{_RERR} On noise (distal) the share accepted.",
+        _FPR,
+        "AUC: of telling correctly classified clean images from their successful adversarial examples by confidence.",
+        "no rejection: RErr where everything is accepted. Costs are per image.",
+    )
+    return Table("attacks", f"Attack by attack, {_at(evaluations)}", head, tuple(rows), legend)
+
+
+def strongest_table(evaluations: Sequence[Evaluation]) -> Table:
+    """The strongest single attempts beside the worst case."""
+    rows = []
+    for one in evaluations:
+        for a in one.attacks:
+            for rank, pooled in enumerate(a.strongest, start=1):
+                rows.append((one.run, _name(a), str(rank), pooled.name, Share.of(pooled.error), Share.of(a.pooled.error)))
+    head = ("run", "threat", "rank", "attempt", "RErr", "worst case")
+    legend = (f"RErr in %, on noise (distal) the share accepted. {_REJECTED}", "worst case: each image under the worst of all attempts.")
+    return Table("strongest", f"The strongest single attempts, {_at(evaluations)}", head, tuple(rows), legend)
+
+
+def tables(at: Sequence[Sequence[Evaluation]]) -> list[Table]:
+    """All of them; for each run its evaluations, the one that tables of one threshold show first."""
+    first = [evaluations[0] for evaluations in at]
+    several = [thresholds_table(at)] if len(at[0]) > 1 else []
+    found = [*several, unseen_table(first), families_table(first), strongest_table(first)]
+    return [main_table(first), *(table for table in found if len(table.head) > 1 and table.rows)]
+
+
+def _threats(evaluations: Sequence[Evaluation]) -> list[tuple[str, str]]:
+    """Source and threat of every column: images first, then noise."""
+    threats = list(dict.fromkeys((a.source, a.threat) for one in evaluations for a in one.attacks))
+    return sorted(threats, key=lambda threat: threat[0] == "noise")
+
+
+def _column(threat: tuple[str, str]) -> str:
+    return f"distal {threat[1]}" if threat[0] == "noise" else threat[1]
+
+
+def _name(attack: UnderAttack) -> str:
+    return _column((attack.source, attack.threat)) + "*" * attack.seen
+
+
+def _at(evaluations: Sequence[Evaluation]) -> str:
+    asked = {one.tpr_asked for one in evaluations}
+    return " and ".join("at a given τ" if tpr is None else f"at {100 * tpr:g} % TPR" for tpr in sorted(asked, key=lambda tpr: tpr or 0))
 
 
 def _range(numbers: set[int]) -> str:
     return "–".join(str(number) for number in sorted({min(numbers), max(numbers)})) if numbers else "–"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f}"

@@ -163,7 +163,7 @@ def export(run: Run, threat: Threat) -> dict[str, NDArray[Any]]:
     """The worst adversarial examples within a threat, as `evaluate` counts them: arrays x, x_adv, y, prediction and confidence."""
     within = {
         attempt: len(blocks)
-        for attempt, blocks in run.attempts().items()
+        for attempt, blocks in run.attempts()
         if attempt.case.source == "test" and contains(threat, attempt.case.threat) and attempt.weights == run.weights
     }
     if not within:

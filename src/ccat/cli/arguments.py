@@ -1,0 +1,91 @@
+"""What commands share: how runs, fields, devices and numbers are written on the command line."""
+
+import difflib
+import math
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+
+from ccat.checks import require_count
+from ccat.fields import override, parse
+from ccat.recipes import Recipe
+from ccat.store import Run, StoreError, find_runs
+
+Named = TypeVar("Named")
+Command = Callable[[Namespace], None]
+Add = Callable[[str, Command, str], ArgumentParser]
+
+
+def run_of(name: str) -> Run:
+    """A run by its path, or by its name in runs/."""
+    for path in (Path(name), Path("runs") / name):
+        if (path / "run.json").exists():
+            return Run.open(path)
+    near = difflib.get_close_matches(name, [str(path.relative_to("runs")) for path in find_runs(Path("runs"))])
+    raise StoreError(
+        f"there is no run {name!r}" + (f"; did you mean {' or '.join(near)}?" if near else "; `ccat runs` lists those there are")
+    )
+
+
+def named(name: str, table: Mapping[str, Named], what: str) -> Named:
+    """The entry of a table, or an error with the nearest names."""
+    if name not in table:
+        near = difflib.get_close_matches(name, table, cutoff=0.4) or list(table)
+        raise ValueError(f"there is no {what} {name!r}; did you mean {' or '.join(near)}?")
+    return table[name]
+
+
+def overridden(recipe: Recipe, arguments: Sequence[str]) -> Recipe:
+    """The recipe with `--field value` or `--field=value` set."""
+    words = iter([part for argument in arguments for part in (argument.split("=", 1) if argument.startswith("--") else [argument])])
+    changes = {}
+    for word in words:
+        if not word.startswith("--"):
+            raise ValueError(f"{word!r} is not an option; fields are set as --epochs 3")
+        value = next(words, None)
+        if value is None or value.startswith("--"):
+            raise ValueError(f"{word} needs a value")
+        changes[word.removeprefix("--").replace("-", "_")] = value
+    if "name" in changes:
+        raise ValueError("a recipe keeps its name; --run chooses the directory")
+    return override(recipe, changes)
+
+
+def device_of(options: Namespace) -> str:
+    """The one asked for, or the best there is."""
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if options.device is None:
+        return next(name for name, available in there.items() if available)
+    if not there[options.device]:
+        raise ValueError(f"there is no device {options.device!r} on this machine; there is {', '.join(n for n, a in there.items() if a)}")
+    return str(options.device)
+
+
+def count(text: str) -> int:
+    """For argparse: a whole number of at least 1."""
+    try:
+        require_count("it", int(text))
+    except ValueError:
+        raise ArgumentTypeError(f"must be a whole number of at least 1, not {text!r}") from None
+    return int(text)
+
+
+def number(text: str) -> float:
+    """For argparse: 0.99, 99/100, or none for −∞."""
+    try:
+        return -math.inf if text.lower() == "none" else float(parse(text, float, "the value"))
+    except ValueError as wrong:
+        raise ArgumentTypeError(str(wrong)) from wrong
+
+
+def add_device(command: ArgumentParser) -> None:
+    """--device."""
+    command.add_argument("--device", choices=["cpu", "cuda", "mps"], help="(default: cuda or mps where there is one)")
+
+
+def add_workers(command: ArgumentParser) -> None:
+    """--workers."""
+    command.add_argument("--workers", type=count, help="processes to compute with (default: one per core; one on a GPU)")

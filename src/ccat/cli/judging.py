@@ -1,0 +1,80 @@
+"""Commands that judge: tables over runs."""
+
+import json
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+
+from ccat.cli.arguments import Add, add_device, device_of, number, run_of
+from ccat.evaluation import evaluate
+from ccat.metrics import threshold
+from ccat.report import FORMATS, document, tables
+from ccat.results import Evaluation, Measured
+from ccat.stages import measure
+
+TABLES = ("main", "thresholds", "unseen", "attacks", "strongest")
+TPRS = (0.99, 0.98, 0.95)
+
+
+def add_commands(add: Add) -> None:
+    """To the command line."""
+    command = add("evaluate", _evaluate, "tabulate errors of runs, clean and under attack, with rejection")
+    command.add_argument("runs", nargs="+", metavar="RUN")
+    _add_threshold(command)
+    command.add_argument("--format", choices=[*FORMATS, "json"], default="md", help="of what is printed (default: md)")
+    command.add_argument("--table", metavar="NAME", help=f"only this table: {', '.join(TABLES)}, or all (default: the first three)")
+    add_device(command)
+
+
+def _add_threshold(command: ArgumentParser) -> None:
+    choice = command.add_mutually_exclusive_group()
+    choice.add_argument("--tpr", type=number, default=0.99, help="share of correct held-out images to accept (default: 0.99)")
+    choice.add_argument("--tau", type=number, help="the threshold itself instead; none rejects nothing")
+
+
+def _evaluate(options: Namespace) -> None:
+    at = [_at_thresholds(one, options) for one in _measured(options.runs, options)]
+    if options.tau is None:
+        for name, evaluations in zip(options.runs, at, strict=True):
+            run_of(name).save_evaluation(document(evaluations))
+    if options.format == "json":
+        print(json.dumps(document([one for evaluations in at for one in evaluations]), indent=1, allow_nan=False))
+        return
+    made = tables(at)
+    names = {None: TABLES[:3], "all": TABLES}.get(options.table, (options.table,))
+    chosen = [table for table in made if table.name in names]
+    if not chosen:
+        raise ValueError(f"there is no table {options.table!r} here; there are {', '.join(table.name for table in made)}")
+    print("\n\n".join(FORMATS[options.format](table).rstrip("\n") for table in chosen))
+    if options.format == "md":
+        print("".join(f"\n{note}" for evaluations in at for note in evaluations[0].notes), end="\n" * bool(at[0][0].notes))
+
+
+def _at_thresholds(measured: Measured, options: Namespace) -> list[Evaluation]:
+    """At the threshold asked for first."""
+    if options.tau is not None:
+        return [evaluate(measured, tau=options.tau)]
+    first = evaluate(measured, options.tpr)
+    others = [tpr for tpr in TPRS if tpr != options.tpr and _reachable(measured, tpr)]
+    return [first, *(evaluate(measured, tpr) for tpr in others)]
+
+
+def _measured(names: Sequence[str], options: Namespace) -> list[Measured]:
+    """Runs for one table, which have to be of one data set."""
+    runs = [run_of(name) for name in names]
+    folders = [run.path.name for run in runs]
+    shown = folders if len(set(folders)) == len(runs) else [str(run.path) for run in runs]
+    if len(set(shown)) < len(shown):
+        raise ValueError(f"a run is given twice: {', '.join(shown)}")
+    found = [measure(run, name, device_of(options)) for run, name in zip(runs, shown, strict=True)]
+    if len({one.dataset for one in found}) > 1:
+        raise ValueError("runs of different data sets do not fit into one table: " + ", ".join(f"{m.run} is {m.dataset}" for m in found))
+    return found
+
+
+def _reachable(measured: Measured, tpr: float) -> bool:
+    """Whether there are held-out images enough; the TPR that was asked for says so itself."""
+    try:
+        threshold(measured.held_out, tpr)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,154 @@
+"""Commands that compute: train, attack, and adversarial examples in and out."""
+
+import shlex
+from argparse import Namespace
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+import torch
+
+from ccat import engine
+from ccat.cli.arguments import Add, add_device, add_workers, count, device_of, named, overridden, run_of
+from ccat.data import DATASETS
+from ccat.demo import demo
+from ccat.fields import digest, flatten, to_plain
+from ccat.progress import Reporter
+from ccat.recipes import RECIPES, Recipe, label, parse_threat
+from ccat.report import markdown, write_examples
+from ccat.stages import attack, begin, export, score, train
+from ccat.stages.shared import images_of
+from ccat.suites import SUITES, image_shape, select
+
+
+def add_commands(add: Add) -> None:
+    """To the command line."""
+    command = add("demo", _demo, "train three small models side by side, attack them, print the table")
+    command.add_argument("--full", action="store_true", help="the long version: hours instead of minutes")
+    command.add_argument("--out", type=Path, default=Path("runs/demo"), metavar="DIR", help="where its runs go (default: runs/demo)")
+    add_workers(command)
+
+    command = add("recipes", _recipes, "list the recipes, or all fields of one")
+    command.add_argument("name", nargs="?")
+    command = add("suites", _suites, "list the suites of attacks, or the cases of one")
+    command.add_argument("name", nargs="?")
+    command = add("data", _data, "fetch and check the data sets")
+    command.add_argument("name", nargs="?", default="mnist")
+
+    command = add("train", train_command, "train a model by a recipe, with any of its fields set: --epochs 3 --method.rho 6")
+    command.epilog = "`ccat recipes RECIPE` lists the fields that can be set. The recipe comes first."
+    command.add_argument("recipe")
+    command.add_argument(
+        "--run", type=Path, metavar="DIR", help="the run directory (default: runs/RECIPE, with a suffix if fields are set)"
+    )
+    command.add_argument(
+        "--threads", type=count, default=1, help="more than one is faster on large models, but not bit-identical (default: 1)"
+    )
+    add_device(command)
+
+    command = add("attack", attack_command, "attack a trained run and store the outcome")
+    command.add_argument("run")
+    command.add_argument("--suite", default="quick", help="which attacks (default: quick); `ccat suites` lists them")
+    command.add_argument("--only", metavar="PATTERN", help="of these only the cases with such a name: 'square*'")
+    command.add_argument("--threat", help="of these only the cases of one threat: Linf:0.3")
+    command.add_argument("--examples", type=int, default=200, help="how many test images, in hundreds (default: 200)")
+    command.add_argument("--keep", choices=["worst", "none"], default="worst", help="which perturbations to keep (default: the worst ones)")
+    add_workers(command)
+    add_device(command)
+
+    command = add("export", _export, "write the worst adversarial examples found")
+    command.add_argument("run")
+    command.add_argument("--threat", required=True, help="such as Linf:0.4")
+    command.add_argument(
+        "--out", type=Path, required=True, help="a file .npz, which is exact, or a folder for PNG images, rounded to 8 bits"
+    )
+    command = add("score", _score, "score adversarial examples computed elsewhere as one more attempt")
+    command.add_argument("run")
+    command.add_argument("file", type=Path, help="an .npz with the array x_adv: examples of the first test images, in hundreds")
+    command.add_argument("--threat", required=True, help="what they are allowed, such as Linf:0.4")
+    command.add_argument("--name", required=True, help="what the attempt is called")
+    add_device(command)
+
+
+def _demo(options: Namespace) -> None:
+    print(demo(options.out, options.full, options.workers or engine.cores()))
+
+
+def _recipes(options: Namespace) -> None:
+    if options.name is None:
+        rows = [[r.name, r.dataset, r.model, type(r.method).__name__, str(r.epochs), str(r.images or "all")] for r in RECIPES.values()]
+        print(markdown(["recipe", "dataset", "model", "method", "epochs", "images"], rows))
+    else:
+        rows = [[f"--{name}", value] for name, value in flatten(named(options.name, RECIPES, "recipe")).items() if name != "name"]
+        print(markdown(["field", "value"], rows))
+
+
+def _suites(options: Namespace) -> None:
+    if options.name is None:
+        rows = [[name, str(len(suite)), ", ".join(dict.fromkeys(label(case.threat) for case in suite))] for name, suite in SUITES.items()]
+        print(markdown(["suite", "cases", "threats"], rows))
+    else:
+        cases = named(options.name, SUITES, "suite")
+        costs = [case.attack.cost(image_shape(options.name)) for case in cases]
+        totals = [(cost.forwards * case.restarts, cost.backwards * case.restarts) for case, cost in zip(cases, costs, strict=True)]
+        rows = [
+            [label(c.threat), c.name, c.source, str(c.restarts), *map(str, total), repr(c.attack)]
+            for c, total in zip(cases, totals, strict=True)
+        ]
+        print(markdown(["threat", "case", "images", "restarts", "forwards", "backwards", "attack"], rows))
+        print(f"\nper image {sum(f for f, _ in totals)} forwards and {sum(b for _, b in totals)} backwards in all")
+
+
+def _data(options: Namespace) -> None:
+    load = named(options.name, DATASETS, "dataset")
+    for split in ("train", "test"):
+        images = load("train" if split == "train" else "test")
+        print(f"{options.name} {split}: {len(images)} images of {'x'.join(map(str, images.x.shape[1:]))}, verified")
+
+
+def train_command(options: Namespace) -> None:
+    """`ccat train`."""
+    chosen: Recipe = named(options.recipe, RECIPES, "recipe")
+    recipe = overridden(chosen, options.rest)
+    default = chosen.name if recipe == chosen else f"{chosen.name}-{digest(to_plain(recipe))[:8]}"
+    device = device_of(options)
+    torch.set_num_threads(options.threads)
+    run = begin(options.run or Path("runs") / default, recipe, device)
+    if run.trained:
+        print(f"{run.path} is trained already")
+        return
+    train(run, device, Reporter(recipe.name))
+    last = run.log()[-1]
+    print(
+        f"{run.path}: after {last['epoch']} epochs {100 * last['clean_error']:.1f} % of held-out training images are wrong, "
+        f"{100 * last['adversarial_error']:.1f} % under a short attack (without rejection)"
+    )
+
+
+def attack_command(options: Namespace) -> None:
+    """`ccat attack`."""
+    run, device = run_of(options.run), device_of(options)
+    named(options.suite, SUITES, "suite")
+    shape = tuple(images_of(run.recipe.dataset, "test").x.shape[1:])
+    suite = select(options.suite, shape, options.only, parse_threat(options.threat) if options.threat else None)
+    workers = options.workers or (engine.cores() if device == "cpu" else 1)
+    computed = attack(run, options.suite, suite, options.examples, workers, device, Reporter(run.path.name), options.keep)
+    print(f"{run.path}: {computed} blocks computed; `ccat evaluate {shlex.quote(str(run.path))}` shows the outcome")
+
+
+def _export(options: Namespace) -> None:
+    arrays = export(run_of(options.run), parse_threat(options.threat))
+    write_examples(options.out, arrays)
+    print(f"{len(arrays['y'])} adversarial examples in {options.out}")
+
+
+def _score(options: Namespace) -> None:
+    threat = parse_threat(options.threat)
+    try:
+        with options.file.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+            x_adv = torch.from_numpy(file["x_adv"])
+    except (KeyError, ValueError, IndexError, TypeError, AttributeError, EOFError, BadZipFile) as wrong:
+        raise ValueError(f"{options.file} is not an .npz file with an array x_adv ({wrong})") from wrong
+    size = score(run_of(options.run), x_adv, threat, options.name, device_of(options))
+    outside = f"; the largest was {size:g} and was projected" if size > threat.epsilon * (1 + 1e-5) else ""
+    print(f"{len(x_adv)} examples scored within {label(threat)}{outside}")

@@ -1,0 +1,114 @@
+"""Tables as text: Markdown that reads well in a terminal, CSV with all digits, LaTeX with booktabs."""
+
+import csv
+import io
+import math
+import re
+from collections.abc import Callable, Sequence
+
+from ccat.report.tables import Cell, Share, Table
+
+_TEX = {
+    "%": r"\%",
+    "#": r"\#",
+    "&": r"\&",
+    "_": r"\_",
+    "$": r"\$",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+}
+_TEX |= {"τ": r"$\tau$", "ε": r"$\epsilon$", "–": "--", "\\": r"\textbackslash{}", "…": r"\dots{}"}
+
+
+def as_markdown(table: Table) -> str:
+    """Title, table, legend."""
+    rows = [[_shown(cell) for cell in row] for row in table.rows]
+    return "\n".join([f"**{table.title}**", "", markdown(table.head, rows), "", *(f"{line}  " for line in table.legend)])
+
+
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns of numbers to the right, of text to the left."""
+    rows = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    columns = list(zip(head, *rows, strict=True))
+    widths = [max(len(cell) for cell in column) for column in columns]
+    numbers = [all(map(_is_number, column[1:])) for column in columns]
+
+    def line(cells: Sequence[str]) -> str:
+        aligned = [cell.rjust(width) if n else cell.ljust(width) for cell, width, n in zip(cells, widths, numbers, strict=True)]
+        return "| " + " | ".join(aligned) + " |"
+
+    rule = "|".join("-" * (width + 1) + ":" if n else "-" * (width + 2) for width, n in zip(widths, numbers, strict=True))
+    return "\n".join([line(head), f"|{rule}|", *(line(row) for row in rows)])
+
+
+def as_csv(table: Table) -> str:
+    """Shares between 0 and 1; an interval takes two more columns."""
+    wide = [any(isinstance(cell, Share) and cell.interval is not None for cell in column) for column in zip(*table.rows, strict=True)]
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([name for n, head in enumerate(table.head) for name in ([head, f"{head} low", f"{head} high"] if wide[n] else [head])])
+    for row in table.rows:
+        writer.writerow([value for n, cell in enumerate(row) for value in _values(cell, wide[n])])
+    return out.getvalue()
+
+
+def as_tex(table: Table) -> str:
+    """A booktabs tabular in a table environment."""
+    columns = "".join("r" if all(_is_number(cell) for cell in column) else "l" for column in zip(*table.rows, strict=True))
+    lines = [
+        r"\begin{table}",
+        r"\centering\small",
+        rf"\caption{{{_escaped(table.title)}. {_escaped(' '.join(table.legend))}}}",
+        rf"\label{{tab:{table.name}}}",
+        rf"\begin{{tabular}}{{{columns}}}",
+        r"\toprule",
+        " & ".join(map(_escaped, table.head)) + r" \\",
+        r"\midrule",
+        *(" & ".join(map(_tex, row)) + r" \\" for row in table.rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+FORMATS: dict[str, Callable[[Table], str]] = {"md": as_markdown, "csv": as_csv, "tex": as_tex}
+
+
+def _is_number(cell: Cell) -> bool:
+    return isinstance(cell, Share) or cell[:1].isdigit() or cell[:1] in "-–"
+
+
+def _shown(cell: Cell) -> str:
+    if isinstance(cell, str):
+        return cell
+    if math.isnan(cell.value):
+        return "–"
+    interval = f" ({percent(cell.interval[0])}–{percent(cell.interval[1])})" if cell.interval else ""
+    return f"{percent(cell.value)}{cell.mark}{interval}"
+
+
+def percent(share: float) -> str:
+    """One digit after the point, as every table and the page show it."""
+    return f"{100 * share:.1f}"
+
+
+def _values(cell: Cell, wide: bool) -> list[str]:
+    if isinstance(cell, str):
+        text = "" if cell == "–" else cell
+        return [text, "", ""] if wide else [text]
+    numbers = [cell.value, *(cell.interval or ((math.nan, math.nan) if wide else ()))]
+    return ["" if math.isnan(number) else repr(number) for number in numbers]
+
+
+def _tex(cell: Cell) -> str:
+    if isinstance(cell, str) or math.isnan(cell.value):
+        return _escaped(_shown(cell))
+    interval = rf" {{\scriptsize [{percent(cell.interval[0])}, {percent(cell.interval[1])}]}}" if cell.interval else ""
+    return f"{percent(cell.value)}{cell.mark and '$^*$'}{interval}"
+
+
+def _escaped(text: str) -> str:
+    return re.sub("|".join(map(re.escape, _TEX)), lambda found: _TEX[found[0]], text)

@@ -1,0 +1,112 @@
+"""Measuring: a run directory as outcomes, one attempt at a time. Nothing is attacked here."""
+
+import shlex
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ccat import metrics
+from ccat.attempts import Attempt, Block
+from ccat.fields import to_plain
+from ccat.recipes import THREATS, Case, contains, label, seen
+from ccat.results import Answers, Attacked, Group, Integers, Measured
+from ccat.stages.shared import HELD_OUT, StageError, clean_probabilities, images_of
+from ccat.store import Run
+from ccat.threats import Threat
+
+
+def measure(run: Run, name: str | None = None, device: str = "cpu") -> Measured:
+    """Everything stored about a run. Of probabilities, only those of one attempt are in memory at a time."""
+    labels = images_of(run.recipe.dataset, "test").y.numpy()
+    clean = answers(clean_probabilities(run, device).numpy(), labels)
+    cases: list[Case] = []
+    attempts: list[Attacked] = []
+    for attempt, blocks in run.attempts():
+        _require_current(run, attempt)
+        cases.append(attempt.case)
+        attempts.append(_attacked(attempt, blocks, labels))
+    method = run.recipe.method
+    return Measured(
+        run=name or run.path.name,
+        recipe=to_plain(run.recipe),
+        about=run.about,
+        method=type(method).__name__,
+        dataset=run.recipe.dataset,
+        weights=run.weights,
+        labels=labels[:-HELD_OUT],
+        clean=clean[:-HELD_OUT],
+        held_out=clean[-HELD_OUT:].outcome,
+        attempts=tuple(attempts),
+        groups=_groups(cases, seen(method)),
+        notes=_notes(run, attempts),
+    )
+
+
+def answers(probabilities: NDArray[np.float32], labels: Integers) -> Answers:
+    """From probabilities (N, K)."""
+    return Answers(probabilities.argmax(1), metrics.outcome(probabilities, labels))
+
+
+def _attacked(attempt: Attempt, blocks: list[Block], labels: Integers) -> Attacked:
+    probabilities = np.concatenate([block.probabilities.numpy() for block in blocks])
+    given = answers(probabilities, labels[: len(probabilities)])
+    if attempt.case.source == "noise":
+        given = Answers(given.predicted, metrics.Outcome(np.ones(len(probabilities), dtype=np.bool_), given.outcome.score))
+    return Attacked(
+        attempt.key,
+        attempt.case.name,
+        attempt.case.family,
+        label(attempt.case.threat),
+        attempt.case.source,
+        attempt.restart,
+        given,
+        sum(block.forwards for block in blocks),
+        sum(block.backwards for block in blocks),
+        sum(block.seconds for block in blocks),
+    )
+
+
+def _groups(cases: list[Case], known: Threat | None) -> tuple[Group, ...]:
+    """One for each threat that was attacked; a larger ε includes what was found at a smaller one."""
+    threats = {(case.source, label(case.threat)): case for case in cases}
+    return tuple(
+        Group(
+            threat=label(wide.threat),
+            source=wide.source,
+            seen=wide.source == "test" and known is not None and contains(known, wide.threat),
+            members=tuple(n for n, case in enumerate(cases) if case.source == wide.source and contains(wide.threat, case.threat)),
+        )
+        for wide in sorted(threats.values(), key=_order)
+    )
+
+
+def _require_current(run: Run, attempt: Attempt) -> None:
+    if attempt.weights != run.weights:
+        raise StageError(
+            f"{run.path}: the weights changed after they were attacked; "
+            f"`ccat prune {shlex.quote(str(run.path))}` deletes what belongs to other weights, then attack again"
+        )
+
+
+def _notes(run: Run, attempts: list[Attacked]) -> tuple[str, ...]:
+    """What is missing, and the command that makes it."""
+    command = f"ccat attack {shlex.quote(str(run.path))}"
+    if not attempts:
+        return (f"{run.path.name} was not attacked yet: `{command} --suite quick`",)
+    stored = {attempt.key: len(attempt.answers.predicted) for attempt in attempts}
+    notes = []
+    for asked in run.plan():
+        short = [key for key in asked["keys"] if stored.get(key, 0) < asked["examples"]]
+        if short and asked["weights"] == run.weights:
+            again = f"{command} --suite {asked['suite']} --examples {asked['examples']}"
+            notes.append(f"{run.path.name}: {len(short)} of {len(asked['keys'])} attempts are not finished, `{again}` goes on")
+    if not notes and len(sizes := set(stored.values())) > 1:
+        notes.append(
+            f"{run.path.name}: attempts attacked {min(sizes)} to {max(sizes)} images, and only those that all attempts of a number "
+            f"attacked are counted; `{command} --suite … --examples {max(sizes)}` with the same suites attacks the rest"
+        )
+    return tuple(notes)
+
+
+def _order(case: Case) -> tuple[bool, int, float]:
+    return case.source == "noise", list(THREATS).index(type(case.threat).__name__), case.threat.epsilon

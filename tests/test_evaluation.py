@@ -1,0 +1,218 @@
+"""Evaluations against literal loops, scipy and known coverage; tables and formats against what they are made of."""
+
+import csv
+import io
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pytest
+from scipy import stats
+
+from ccat import metrics
+from ccat.evaluation import ALL, evaluate
+from ccat.intervals import Estimate, bootstrap, clopper_pearson, resampled_thresholds, resamples
+from ccat.metrics import Outcome, Rate
+from ccat.report import FORMATS, document, tables
+from ccat.report.tables import Share, Table
+from ccat.results import Answers, Attacked, Group, Measured
+
+SCHEMA = Path(metrics.__file__).parent / "report" / "evaluation.schema.json"
+
+
+def answers(generator: np.random.Generator, labels: np.ndarray, wrong: float, low: float) -> Answers:
+    """A classifier that is wrong so often, with confidences from `low` up."""
+    bad = generator.random(len(labels)) < wrong
+    return Answers(np.where(bad, (labels + 1) % 10, labels), Outcome(bad, generator.uniform(low, 1, len(labels))))
+
+
+def measured(seed: int = 0, images: int = 400, attacked: int = 100) -> Measured:
+    """Three attempts in two threats, one of them seen, one on noise."""
+    g = np.random.default_rng(seed)
+    labels = g.integers(10, size=images)
+    held_out = answers(g, g.integers(10, size=300), 0.1, 0.5).outcome
+    made = []
+    for n, (name, threat, source, wrong) in enumerate(
+        [("a", "Linf:0.3", "test", 0.5), ("b", "Linf:0.3", "test", 0.6), ("c", "L2:3", "test", 0.9), ("d", "Linf:0.3", "noise", 1.0)]
+    ):
+        found = answers(g, labels[:attacked], wrong, 0.2)
+        made.append(Attacked(f"key{n}", name, name.upper(), threat, source, 0, found, 100 * attacked, 50 * attacked, 2.0))
+    groups = (
+        Group("Linf:0.3", "test", True, (0, 1)),
+        Group("L2:3", "test", False, (2,)),
+        Group("Linf:0.3", "noise", False, (3,)),
+    )
+    clean = answers(g, labels, 0.05, 0.4)
+    return Measured("run", {}, {}, "Normal", "mnist", "abc", labels, clean, held_out, tuple(made), groups, ())
+
+
+def literal_robust_error(m: Measured, members: tuple[int, ...], tau: float) -> float:
+    """Equation "appr-rte", image by image, with the literal choice of the worst attempt."""
+    wrong = accepted = 0
+    for n in range(len(m.attempts[0].answers.predicted)):
+        clean_wrong, clean_score = m.clean.outcome.wrong[n], m.clean.outcome.score[n]
+        bad = [m.attempts[k].answers.outcome.score[n] for k in members if m.attempts[k].answers.outcome.wrong[n]]
+        counts_clean, counts_worst = clean_score >= tau, bool(bad) and max(bad) >= tau
+        accepted += counts_clean or counts_worst
+        wrong += (counts_clean and clean_wrong) or counts_worst
+    return wrong / accepted
+
+
+@pytest.mark.parametrize("tau", [0.3, 0.6, 0.95])
+def test_errors_are_those_of_a_literal_loop(tau: float) -> None:
+    m = measured()
+    shown = evaluate(m, tau=tau)
+    assert [a.pooled.error.value for a in shown.attacks[:2]] == pytest.approx(
+        [literal_robust_error(m, (0, 1), tau), literal_robust_error(m, (2,), tau)]
+    )
+    noise = m.attempts[3].answers.outcome.score
+    assert shown.attacks[2].pooled.error.value == np.mean(noise >= tau)
+    assert {a.threat: [f.name for f in a.families] for a in shown.attacks if a.source == "test"} == {"Linf:0.3": ["A", "B"], "L2:3": ["C"]}
+    assert shown.attacks[0].families[0].error.value == pytest.approx(literal_robust_error(m, (0,), tau))
+    singles = [one.error.value for one in shown.attacks[0].strongest]
+    assert singles == sorted((literal_robust_error(m, (k,), tau) for k in (0, 1)), reverse=True)
+    assert shown.attacks[0].pooled.forwards == 200
+    assert shown.unseen[ALL].error.value == pytest.approx(literal_robust_error(m, (2,), tau)), "distal and seen do not count"
+    assert shown.tpr_asked is None
+
+
+def test_the_threshold_asked_for_is_that_of_the_held_out_images() -> None:
+    m = measured()
+    shown = evaluate(m, tpr=0.9)
+    assert shown.tau == metrics.threshold(m.held_out, 0.9)
+    clean = m.clean.outcome
+    correct = clean.score[~clean.wrong]
+    exact = stats.binomtest(int((correct >= shown.tau).sum()), len(correct)).proportion_ci(0.95, "exact")
+    assert shown.tpr[1:] == pytest.approx((exact.low, exact.high))
+
+
+def test_without_a_named_threat() -> None:
+    m = measured()
+    normal = replace(m, groups=tuple(replace(group, seen=False) for group in m.groups))
+    unseen = evaluate(normal, tau=0.5).unseen
+    assert list(unseen) == [ALL, "Linf:0.3", "L2:3"]
+    assert unseen[ALL].error.value == pytest.approx(literal_robust_error(m, (0, 1, 2), 0.5))
+    assert unseen["L2:3"].error.value == pytest.approx(literal_robust_error(m, (0, 1), 0.5))
+
+
+def test_only_images_that_all_attempts_attacked_count() -> None:
+    m = measured()
+    short = replace(m.attempts[1], answers=m.attempts[1].answers[:40])
+    shown = evaluate(replace(m, attempts=(m.attempts[0], short, *m.attempts[2:])), tau=0.5)
+    assert [a.pooled.examples for a in shown.attacks] == [40, 100, 100]
+
+
+def test_clopper_pearson_is_that_of_the_beta_distribution() -> None:
+    for successes, trials in ((0, 20), (3, 20), (20, 20), (977, 1000)):
+        low = 0 if successes == 0 else stats.beta.ppf(0.025, successes, trials - successes + 1)
+        high = 1 if successes == trials else stats.beta.ppf(0.975, successes + 1, trials - successes)
+        assert clopper_pearson(successes, trials) == pytest.approx((successes / trials, low, high))
+
+
+def test_resampled_rates_are_those_of_resampled_examples() -> None:
+    g = np.random.default_rng(3)
+    clean, adversarial = (Outcome(g.random(50) < 0.3, g.random(50)) for _ in range(2))
+    counts, taus = resamples(50, 1, 20), np.linspace(0.1, 0.9, 20)
+    assert (counts.sum(1) == 50).all()
+    for rate_of, metric in (
+        (metrics.robust_error_rate, metrics.robust_error),
+        (metrics.fpr_rate, metrics.fpr),
+        (metrics.fpr_of_all_rate, metrics.fpr_of_all),
+        (metrics.fpr_of_correct_rate, metrics.fpr_of_correct),
+    ):
+        values = rate_of(clean, adversarial).resampled(counts, taus)
+        for row, tau, value in zip(counts, taus, values, strict=True):
+            rows = np.repeat(np.arange(50), row)
+            expected = metric(Outcome(clean.wrong[rows], clean.score[rows]), Outcome(adversarial.wrong[rows], adversarial.score[rows]), tau)
+            assert value == pytest.approx(expected)
+
+
+def test_the_bootstrap_interval_is_that_of_scipy_at_a_fixed_threshold() -> None:
+    g = np.random.default_rng(4)
+    score = g.random(300)
+    rate = Rate(score, np.full(300, np.inf))
+    ours = bootstrap(rate, 0.7, resamples(300, 0, 4000), np.full(4000, 0.7))
+    theirs = stats.bootstrap((score,), lambda s, axis: (s >= 0.7).mean(axis), n_resamples=4000, method="percentile", rng=0)
+    assert ours.value == np.mean(score >= 0.7)
+    assert ours[1:] == pytest.approx((theirs.confidence_interval.low, theirs.confidence_interval.high), abs=0.01)
+
+
+def test_intervals_cover_the_truth_and_need_the_moving_threshold() -> None:
+    """Scores uniform on [0,1]: at 90 % TPR the true τ is 0.1, the true coverage 0.9. Fixing τ at its estimate covers far too seldom."""
+    moving = fixed = 0
+    for seed in range(150):
+        g = np.random.default_rng(seed)
+        held_out = Outcome(np.zeros(200, dtype=bool), g.random(200))
+        rate = metrics.coverage_rate(Outcome(np.zeros(2000, dtype=bool), g.random(2000)))
+        tau, counts = metrics.threshold(held_out, 0.9), resamples(2000, seed, 200)
+        moving += covers(bootstrap(rate, tau, counts, resampled_thresholds(held_out, 0.9, seed, 200)), 0.9)
+        fixed += covers(bootstrap(rate, tau, counts, np.full(200, tau)), 0.9)
+    assert moving / 150 > 0.87
+    assert fixed / 150 < 0.7
+
+
+def covers(estimate: Estimate, truth: float) -> bool:
+    return estimate.low <= truth <= estimate.high
+
+
+def test_nothing_found_is_not_nothing_for_sure() -> None:
+    never = Rate(np.full(200, np.nan), np.full(200, np.inf))
+    assert bootstrap(never, 0.5, resamples(200, 0), np.full(1000, 0.5)) == (0, 0, clopper_pearson(0, 200).high)
+    nobody = Rate(np.full(5, np.nan), np.full(5, np.nan))
+    assert math.isnan(bootstrap(nobody, 0.5, resamples(5, 0), np.full(1000, 0.5)).value)
+
+
+def test_the_same_seed_gives_the_same_intervals() -> None:
+    assert evaluate(measured(), 0.9) == evaluate(measured(), 0.9)
+    assert evaluate(measured(), 0.9, seed=1) != evaluate(measured(), 0.9)
+
+
+def test_the_document_follows_its_schema() -> None:
+    schema = json.loads(SCHEMA.read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    m = measured()
+    for one in (evaluate(m, 0.9), evaluate(m, tau=-math.inf), evaluate(replace(m, attempts=(), groups=()), 0.9)):
+        text = json.dumps(document([one]), allow_nan=False)
+        jsonschema.validate(json.loads(text), schema)
+    broken = json.loads(json.dumps(document([evaluate(m, 0.9)])))
+    broken["evaluations"][0]["attacks"][0]["pooled"]["error"]["value"] = 50
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(broken, schema)
+
+
+def test_tables_hold_what_was_evaluated() -> None:
+    at = [[evaluate(replace(measured(seed), run=f"run{seed}"), tpr) for tpr in (0.9, 0.8)] for seed in (0, 1)]
+    made = {table.name: table for table in tables(at)}
+    assert list(made) == ["main", "thresholds", "unseen", "attacks", "strongest"]
+    main = dict(zip(made["main"].head, made["main"].rows[1], strict=True))
+    assert main["Linf:0.3"] == Share.of(at[1][0].attacks[0].pooled.error, "*")
+    assert main["distal Linf:0.3"] == Share.of(at[1][0].attacks[2].pooled.error)
+    assert made["thresholds"].rows[0][4] == Share.of(at[0][1].attacks[0].pooled.error)
+    assert len(made["attacks"].rows) == 2 * (3 + 2 + 2)
+    for table in made.values():
+        assert "τ" in "".join(table.legend)
+        assert "of accepted" in "".join(table.legend) or "worst of all attempts" in "".join(table.legend)
+
+
+TABLE = Table(
+    "odd",
+    "Odd & ends",
+    ("run", "RErr", "n"),
+    (("a_b|<c>", Share(0.5, (0.25, 1.0), "*"), "3"), ("–", Share(math.nan), "–")),
+    ("100 % of τ",),
+)
+
+
+def test_formats() -> None:
+    shown = FORMATS["md"](TABLE)
+    assert "| a_b\\|<c> | 50.0* (25.0–100.0) | 3 |" in shown
+    assert "| –        |                  – | – |" in shown
+    rows = list(csv.reader(io.StringIO(FORMATS["csv"](TABLE))))
+    assert rows == [["run", "RErr", "RErr low", "RErr high", "n"], ["a_b|<c>", "0.5", "0.25", "1.0", "3"], ["", "", "", "", ""]]
+    tex = FORMATS["tex"](TABLE)
+    assert r"a\_b|<c> & 50.0$^*$ {\scriptsize [25.0, 100.0]} & 3 \\" in tex
+    assert r"Odd \& ends. 100 \% of $\tau$" in tex
+    assert tex.count("{") == tex.count("}")
