@@ -13,10 +13,11 @@ import pytest
 from scipy import stats
 
 from ccat import metrics
+from ccat.comparison import by_recipe, compare, mcnemar
 from ccat.evaluation import ALL, evaluate
 from ccat.intervals import Estimate, bootstrap, clopper_pearson, resampled_thresholds, resamples
 from ccat.metrics import Outcome, Rate
-from ccat.report import FORMATS, document, tables
+from ccat.report import FORMATS, document, seeds_table, tables
 from ccat.report.tables import Share, Table
 from ccat.results import Answers, Attacked, Group, Measured
 
@@ -216,3 +217,44 @@ def test_formats() -> None:
     assert r"a\_b|<c> & 50.0$^*$ {\scriptsize [25.0, 100.0]} & 3 \\" in tex
     assert r"Odd \& ends. 100 \% of $\tau$" in tex
     assert tex.count("{") == tex.count("}")
+
+
+def test_a_comparison_pairs_the_same_images() -> None:
+    one, other = measured(0), measured(1)
+    clean, linf, l2, noise = compare(one, other, 0.9)
+    assert (clean.source, linf.threat, l2.threat, noise.source) == ("clean", "Linf:0.3", "L2:3", "noise")
+    taus = [metrics.threshold(m.held_out, 0.9) for m in (one, other)]
+    fails = [literal_failures(m, (0, 1), tau) for m, tau in zip((one, other), taus, strict=True)]
+    assert linf.only_first_fails == sum(a and not b for a, b in zip(*fails, strict=True))
+    assert linf.only_second_fails == sum(b and not a for a, b in zip(*fails, strict=True))
+    assert linf.p == stats.binomtest(linf.only_first_fails, linf.only_first_fails + linf.only_second_fails).pvalue
+    assert linf.difference.value == pytest.approx(literal_robust_error(other, (0, 1), taus[1]) - literal_robust_error(one, (0, 1), taus[0]))
+    assert linf.difference.low < linf.difference.value < linf.difference.high
+    same = compare(one, one, 0.9)
+    assert all(c.difference == (0, 0, 0) and c.p == 1 and c.only_first_fails == 0 for c in same)
+
+
+def literal_failures(m: Measured, members: tuple[int, ...], tau: float) -> list[bool]:
+    failures = []
+    for n in range(100):
+        attempts = [m.attempts[k].answers.outcome for k in members]
+        attacked = any(a.wrong[n] and a.score[n] >= tau for a in attempts)
+        failures.append(attacked or bool(m.clean.outcome.wrong[n] and m.clean.outcome.score[n] >= tau))
+    return failures
+
+
+def test_mcnemar_is_the_binomial_test() -> None:
+    assert mcnemar(0, 0) == 1
+    assert mcnemar(3, 12) == pytest.approx(2 * stats.binom.cdf(3, 15, 0.5))
+
+
+def test_seeds_of_one_recipe_are_taken_together() -> None:
+    recipes = [{"name": "x", "seed": "0"}, {"name": "y", "seed": "0"}, {"name": "x", "seed": "1"}]
+    runs = [replace(measured(seed), run=f"r{seed}", recipe=recipe) for seed, recipe in enumerate(recipes)]
+    groups = by_recipe(runs)
+    assert {name: [one.run for one in group] for name, group in groups.items()} == {"x (2 seeds)": ["r0", "r2"], "r1": ["r1"]}
+    made = seeds_table({name: [evaluate(one, 0.9) for one in group] for name, group in groups.items()})
+    values = [100 * evaluate(runs[n], 0.9).attacks[1].pooled.error.value for n in (0, 2)]
+    row = dict(zip(made.head, made.rows[0], strict=True))
+    assert row["L2:3"] == f"{np.mean(values):.1f} ± {np.std(values, ddof=1):.1f}"
+    assert "±" not in str(made.rows[1])

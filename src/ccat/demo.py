@@ -11,6 +11,7 @@ from ccat.evaluation import evaluate
 from ccat.progress import Reporter
 from ccat.recipes import RECIPES
 from ccat.report import as_markdown, main_table
+from ccat.reporting import report
 from ccat.stages import attack, begin, measure, train
 from ccat.store import Run
 from ccat.suites import SUITES
@@ -21,14 +22,18 @@ FULL = ("mnist-ccat-small", "mnist-at-small", "mnist-normal-small")
 
 
 def demo(root: Path, full: bool, workers: int) -> str:
-    """The table. What is already there from an earlier start is not computed again."""
+    """The table and where the report lies. What is already there from an earlier start is not computed again."""
     names = FULL if full else SHORT
     suite, examples = ("quick", 1000) if full else ("demo", 200)
     runs = [begin(root / name, RECIPES[name], "cpu") for name in names]
     list(engine.run(_train, runs, workers))
     for run in runs:
         attack(run, suite, SUITES[suite], examples, workers, "cpu", Reporter(f"attacking {run.path.name}"))
-    return as_markdown(main_table([evaluate(measure(run)) for run in reversed(runs)]))
+    runs.reverse()
+    measured = [measure(run) for run in runs]
+    evaluations = [[evaluate(one, tpr) for tpr in (0.99, 0.98, 0.95)] for one in measured]
+    page = report(root / "report", runs, measured, evaluations)
+    return f"{as_markdown(main_table([first for first, *_ in evaluations]))}\n\nLook at {page}"
 
 
 def _train(run: Run) -> None:

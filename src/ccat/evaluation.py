@@ -10,7 +10,7 @@ import numpy as np
 from ccat import metrics
 from ccat.intervals import REPLICATES, Estimate, bootstrap, clopper_pearson, resampled_thresholds, resamples
 from ccat.metrics import Floats, Outcome, Rate
-from ccat.results import Attacked, Evaluation, Group, Measured, Pooled, UnderAttack
+from ccat.results import Answers, Attacked, Evaluation, Group, Integers, Measured, Pooled, UnderAttack
 
 STRONGEST = 5
 ALL = "all unseen"
@@ -65,6 +65,17 @@ def pooled_outcome(measured: Measured, members: Iterable[int]) -> tuple[Outcome,
     examples = min(len(attempt) for attempt in attempts)
     clean = measured.clean.outcome[:examples]
     return clean, metrics.worst(clean, [attempt[:examples] for attempt in attempts])
+
+
+def pooled_answers(measured: Measured, members: Sequence[int]) -> tuple[Answers, Integers]:
+    """The answers to the worst of some attempts, and whose they are: −1 where none is wrong, and the answer is the clean one."""
+    clean, adversarial = pooled_outcome(measured, members)
+    predicted, by = measured.clean.predicted[: len(clean)].copy(), np.full(len(clean), -1)
+    for member in reversed(members):
+        answers = measured.attempts[member].answers[: len(clean)]
+        own = answers.outcome.wrong & adversarial.wrong & (answers.outcome.score == adversarial.score)
+        predicted[own], by[own] = answers.predicted[own], member
+    return Answers(predicted, adversarial), by
 
 
 def shown_rate(measured: Measured, members: Sequence[int]) -> Rate:

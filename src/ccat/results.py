@@ -58,7 +58,7 @@ class Measured:
     """Everything that is stored about a run, as outcomes. The held-out test images choose τ and are not counted elsewhere."""
 
     run: str
-    recipe: Mapping[str, Any]
+    recipe: Mapping[str, str]  # by dotted name
     about: Mapping[str, Any]
     method: str
     dataset: str
@@ -69,6 +69,18 @@ class Measured:
     attempts: tuple[Attacked, ...]
     groups: tuple[Group, ...]
     notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """An image and its worst attacked version, (C, H, W) in [0,1], each with the answer and its confidence. Noise has no label."""
+
+    row: int
+    label: int | None
+    image: NDArray[np.float32]
+    attacked: NDArray[np.float32]
+    answer: tuple[int, float]
+    attacked_answer: tuple[int, float]
 
 
 @dataclass(frozen=True)

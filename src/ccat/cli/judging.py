@@ -3,11 +3,13 @@
 import json
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
+from pathlib import Path
 
 from ccat.cli.arguments import Add, add_device, device_of, number, run_of
+from ccat.comparison import by_recipe, compare
 from ccat.evaluation import evaluate
 from ccat.metrics import threshold
-from ccat.report import FORMATS, document, tables
+from ccat.report import FORMATS, comparison_table, document, seeds_table, tables
 from ccat.results import Evaluation, Measured
 from ccat.stages import measure
 
@@ -22,6 +24,18 @@ def add_commands(add: Add) -> None:
     _add_threshold(command)
     command.add_argument("--format", choices=[*FORMATS, "json"], default="md", help="of what is printed (default: md)")
     command.add_argument("--table", metavar="NAME", help=f"only this table: {', '.join(TABLES)}, or all (default: the first three)")
+    add_device(command)
+
+    command = add("compare", _compare, "compare runs on the same images; seeds of one recipe are taken together")
+    command.add_argument("runs", nargs="+", metavar="RUN", help="the first one is compared with each of the others")
+    command.add_argument("--tpr", type=number, default=0.99, help="share of correct held-out images to accept (default: 0.99)")
+    command.add_argument("--format", choices=FORMATS, default="md", help="of what is printed (default: md)")
+    add_device(command)
+
+    command = add("report", _report, "write a page to look at, tables and figures for a paper")
+    command.add_argument("runs", nargs="+", metavar="RUN")
+    command.add_argument("--out", type=Path, default=Path("report"), metavar="DIR", help="(default: report)")
+    command.add_argument("--tpr", type=number, default=0.99, help="share of correct held-out images to accept (default: 0.99)")
     add_device(command)
 
 
@@ -49,9 +63,34 @@ def _evaluate(options: Namespace) -> None:
         print("".join(f"\n{note}" for evaluations in at for note in evaluations[0].notes), end="\n" * bool(at[0][0].notes))
 
 
+def _compare(options: Namespace) -> None:
+    measured = _measured(options.runs, options)
+    if len(measured) < 2:
+        raise ValueError("a comparison needs two runs or more")
+    groups = by_recipe(measured)
+    made = [seeds_table({name: [evaluate(one, options.tpr) for one in group] for name, group in groups.items()})] * (
+        len(groups) < len(measured)
+    )
+    first = measured[0]
+    for other in measured[1:]:
+        compared = compare(first, other, options.tpr)
+        if len(compared) == 1:
+            raise ValueError(f"{first.run} and {other.run} were not attacked with a common threat: `ccat attack` both with one suite")
+        made.append(comparison_table(first.run, other.run, options.tpr, compared))
+    print("\n\n".join(FORMATS[options.format](table).rstrip("\n") for table in made))
+
+
+def _report(options: Namespace) -> None:
+    from ccat.reporting import report  # noqa: PLC0415 (matplotlib takes a second to import)
+
+    measured = _measured(options.runs, options)
+    evaluations = [_at_thresholds(one, options) for one in measured]
+    print(f"the report is {report(options.out, [run_of(name) for name in options.runs], measured, evaluations)}")
+
+
 def _at_thresholds(measured: Measured, options: Namespace) -> list[Evaluation]:
     """At the threshold asked for first."""
-    if options.tau is not None:
+    if getattr(options, "tau", None) is not None:
         return [evaluate(measured, tau=options.tau)]
     first = evaluate(measured, options.tpr)
     others = [tpr for tpr in TPRS if tpr != options.tpr and _reachable(measured, tpr)]

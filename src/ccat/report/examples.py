@@ -26,12 +26,13 @@ def write_examples(out: Path, arrays: Mapping[str, NDArray[np.generic]]) -> None
         raise ValueError(f"{out} is not empty: choose a new folder for the images")
     for n in range(len(arrays["y"])):
         shown = f"{arrays['prediction'][n]}-at-{100 * float(arrays['confidence'][n]):.0f}"
-        _write_png(out / f"{n:04d}-is-{arrays['y'][n]}.png", arrays["x"][n])
-        _write_png(out / f"{n:04d}-taken-for-{shown}.png", arrays["x_adv"][n])
+        write_whole(out / f"{n:04d}-is-{arrays['y'][n]}.png", png(arrays["x"][n]))
+        write_whole(out / f"{n:04d}-taken-for-{shown}.png", png(arrays["x_adv"][n]))
 
 
-def _write_png(file: Path, image: NDArray[np.generic]) -> None:
+def png(image: NDArray[np.generic]) -> bytes:
+    """An image (C, H, W) in [0,1], rounded to 8 bits."""
     pixels = np.rint(np.asarray(image, dtype=np.float64) * 255).astype(np.uint8).transpose(1, 2, 0)
     buffer = io.BytesIO()
     Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels).save(buffer, "PNG")
-    write_whole(file, buffer.getvalue())
+    return buffer.getvalue()

@@ -24,7 +24,7 @@ _TEX |= {"τ": r"$\tau$", "ε": r"$\epsilon$", "–": "--", "\\": r"\textbacksla
 
 def as_markdown(table: Table) -> str:
     """Title, table, legend."""
-    rows = [[_shown(cell) for cell in row] for row in table.rows]
+    rows = [[shown(cell) for cell in row] for row in table.rows]
     return "\n".join([f"**{table.title}**", "", markdown(table.head, rows), "", *(f"{line}  " for line in table.legend)])
 
 
@@ -78,21 +78,24 @@ FORMATS: dict[str, Callable[[Table], str]] = {"md": as_markdown, "csv": as_csv, 
 
 
 def _is_number(cell: Cell) -> bool:
-    return isinstance(cell, Share) or cell[:1].isdigit() or cell[:1] in "-–"
+    return isinstance(cell, Share) or cell[:1].isdigit() or cell[:1] in "-–<"
 
 
-def _shown(cell: Cell) -> str:
+def shown(cell: Cell) -> str:
+    """As Markdown and the page show it."""
     if isinstance(cell, str):
         return cell
     if math.isnan(cell.value):
         return "–"
-    interval = f" ({percent(cell.interval[0])}–{percent(cell.interval[1])})" if cell.interval else ""
-    return f"{percent(cell.value)}{cell.mark}{interval}"
+    if cell.interval is None:
+        return f"{percent(cell.value)}{cell.mark}"
+    to = " to " if cell.interval[0] < 0 else "–"
+    return f"{percent(cell.value)}{cell.mark} ({percent(cell.interval[0])}{to}{percent(cell.interval[1])})"
 
 
 def percent(share: float) -> str:
     """One digit after the point, as every table and the page show it."""
-    return f"{100 * share:.1f}"
+    return f"{100 * share:z.1f}"
 
 
 def _values(cell: Cell, wide: bool) -> list[str]:
@@ -105,7 +108,7 @@ def _values(cell: Cell, wide: bool) -> list[str]:
 
 def _tex(cell: Cell) -> str:
     if isinstance(cell, str) or math.isnan(cell.value):
-        return _escaped(_shown(cell))
+        return _escaped(shown(cell))
     interval = rf" {{\scriptsize [{percent(cell.interval[0])}, {percent(cell.interval[1])}]}}" if cell.interval else ""
     return f"{percent(cell.value)}{cell.mark and '$^*$'}{interval}"
 

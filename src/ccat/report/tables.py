@@ -4,10 +4,12 @@ A cell is a share, shown in per cent, with its interval if it has one, or a text
 """
 
 import math
-from collections.abc import Sequence
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ccat.comparison import Compared
 from ccat.evaluation import ALL
 from ccat.intervals import Estimate
 from ccat.results import Evaluation, UnderAttack
@@ -133,6 +135,49 @@ def strongest_table(evaluations: Sequence[Evaluation]) -> Table:
     head = ("run", "threat", "rank", "attempt", "RErr", "worst case")
     legend = (f"RErr in %, on noise (distal) the share accepted. {_REJECTED}", "worst case: each image under the worst of all attempts.")
     return Table("strongest", f"The strongest single attempts, {_at(evaluations)}", head, tuple(rows), legend)
+
+
+def comparison_table(first: str, second: str, tpr: float, compared: Sequence[Compared]) -> Table:
+    """Two runs, paired image by image."""
+    rows = []
+    for one in compared:
+        name = "clean" if one.source == "clean" else _column((one.source, one.threat))
+        p = f"{one.p:.3f}" if one.p >= 0.001 else "<0.001"
+        split = (str(one.only_first_fails), str(one.only_second_fails))
+        rows.append((name, str(one.images), Share.of(one.first), Share.of(one.second), Share.of(one.difference), *split, p))
+    return Table(
+        f"compare-{first}-{second}".replace("/", "-"),
+        f"{first} against {second}, each at its own τ at {100 * tpr:g} % TPR",
+        ("threat", "images", first, second, "difference", f"only {first} fails", f"only {second} fails", "p"),
+        tuple(rows),
+        (
+            "In %: Err on clean images, RErr under a threat (wrong and accepted of accepted), on noise (distal) the share accepted.",
+            f"difference: {second} minus {first}; in brackets 95 % intervals: images and those that chose τ resampled, the same for both.",
+            "An image fails if its answer is wrong and accepted. p: McNemar's exact test on the images where only one of the two fails.",
+        ),
+    )
+
+
+def seeds_table(groups: Mapping[str, Sequence[Evaluation]]) -> Table:
+    """Mean and standard deviation over the seeds of each recipe."""
+    everyone = [one for group in groups.values() for one in group]
+    threats = _threats(everyone)
+    rows = []
+    for name, group in groups.items():
+        under = [[a.pooled.error.value for one in group for a in one.attacks if (a.source, a.threat) == threat] for threat in threats]
+        columns = [[one.error.value for one in group], *under]
+        rows.append((name, str(len(group)), *(_spread(column, len(group)) for column in columns)))
+    legend = (
+        "In %, mean ± standard deviation over seeds; Err: wrong of accepted, under a threat RErr, on noise (distal) the share accepted.",
+    )
+    return Table("seeds", f"Over seeds, {_at(everyone)}", ("recipe", "runs", "Err", *map(_column, threats)), tuple(rows), legend)
+
+
+def _spread(values: Sequence[float], runs: int) -> str:
+    if len(values) < runs:
+        return "–"
+    mean = 100 * statistics.fmean(values)
+    return f"{mean:.1f} ± {100 * statistics.stdev(values):.1f}" if runs > 1 else f"{mean:.1f}"
 
 
 def tables(at: Sequence[Sequence[Evaluation]]) -> list[Table]:

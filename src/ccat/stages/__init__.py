@@ -1,8 +1,8 @@
 """Stages: each reads a run directory, computes what is missing, and writes it there."""
 
-from ccat.stages.attack import attack, export, score
+from ccat.stages.attack import attack, export, pictures, score
 from ccat.stages.measure import measure
 from ccat.stages.shared import Progress, StageError
 from ccat.stages.train import begin, train
 
-__all__ = ["Progress", "StageError", "attack", "begin", "export", "measure", "score", "train"]
+__all__ = ["Progress", "StageError", "attack", "begin", "export", "measure", "pictures", "score", "train"]

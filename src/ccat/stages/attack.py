@@ -19,7 +19,8 @@ from ccat import engine
 from ccat.attacks import Problem
 from ccat.attempts import BLOCK, Attempt, Block, Worst, merged
 from ccat.objectives import other_class_confidence
-from ccat.recipes import Case, Given, contains, label
+from ccat.recipes import Case, Given, contains, label, parse_threat
+from ccat.results import Group, Picture
 from ccat.stages.shared import HELD_OUT, Progress, StageError, data_digest, images_of, probabilities_of
 from ccat.store import Run
 from ccat.threats import Threat
@@ -67,7 +68,7 @@ def _compute(unit: Unit) -> tuple[Block, Tensor]:
     attempt, device = unit.attempt, unit.device
     model = _model(unit.run, attempt.weights, device)
     dataset = Run.open(unit.run).recipe.dataset
-    x, y = _examples(dataset, attempt.case, unit.block)
+    x, y = _examples(dataset, attempt.case.source, unit.block)
     problem = Problem.of(model, x.to(device), y.to(device), attempt.case.threat, attempt.case.objective, _pool(dataset))
     try:
         found = attempt.case.attack(problem, Generator().manual_seed(attempt.seed_of(unit.block)))
@@ -95,11 +96,11 @@ def _model(path: Path, weights: str, device: str) -> nn.Module:
     return model
 
 
-def _examples(dataset: str, case: Case, block: int) -> tuple[Tensor, Tensor]:
+def _examples(dataset: str, source: str, block: int) -> tuple[Tensor, Tensor]:
     """The images of a block and their labels; noise has none, so its labels say nothing."""
     images = images_of(dataset, "test")
     part = images[block * BLOCK : (block + 1) * BLOCK]
-    if case.source == "test":
+    if source == "test":
         return part.floats(), part.y
     noise = torch.rand(part.x.shape, generator=Generator().manual_seed(block))
     return noise, torch.zeros_like(part.y)
@@ -108,7 +109,7 @@ def _examples(dataset: str, case: Case, block: int) -> tuple[Tensor, Tensor]:
 def _store(run: Run, attempt: Attempt, block: int, result: Block, delta: Tensor, keep: Keep) -> None:
     """The perturbations first: should the process be killed in between, the block is computed again and nothing is lost."""
     if keep == "worst":
-        _, y = _examples(run.recipe.dataset, attempt.case, block)
+        _, y = _examples(run.recipe.dataset, attempt.case.source, block)
         rank = _rank(result.probabilities, y if attempt.case.source == "test" else None)
         by = torch.full(rank.shape, int(attempt.key[:15], 16))
         name = _name(attempt.case)
@@ -150,7 +151,7 @@ def score(run: Run, x_adv: Tensor, threat: Threat, name: str, device: str) -> fl
         model = _model(run.path, run.weights, device)
         for block in range(count // BLOCK):
             begin = time.monotonic()
-            x, y = _examples(run.recipe.dataset, case, block)
+            x, y = _examples(run.recipe.dataset, case.source, block)
             problem = Problem.of(model, x.to(device), y.to(device), threat, case.objective)
             found = problem.at((x_adv[block * BLOCK : (block + 1) * BLOCK] - x).to(device))
             probabilities = probabilities_of(model, problem.images(found))
@@ -160,26 +161,54 @@ def score(run: Run, x_adv: Tensor, threat: Threat, name: str, device: str) -> fl
 
 
 def export(run: Run, threat: Threat) -> dict[str, NDArray[Any]]:
-    """The worst adversarial examples within a threat, as `evaluate` counts them: arrays x, x_adv, y, prediction and confidence."""
-    within = {
-        attempt: len(blocks)
-        for attempt, blocks in run.attempts()
-        if attempt.case.source == "test" and contains(threat, attempt.case.threat) and attempt.weights == run.weights
-    }
-    if not within:
-        raise StageError(f"{run.path} was not attacked within {label(threat)}: use a suite that has this threat")
-    names = sorted({_name(attempt.case) for attempt in within})
-    blocks: list[Worst] = []
-    while found := [kept for name in names if (kept := run.worst(name, len(blocks)))]:
-        blocks.append(reduce(merged, found))
-    kept_of = [block.of for block in blocks]
-    if any(count > len(blocks) or any(attempt.key not in of for of in kept_of[:count]) for attempt, count in within.items()):
-        raise StageError(f"{run.path} has not kept all perturbations within {label(threat)}: the same `ccat attack` with --keep worst does")
+    """The worst adversarial examples within a threat, as tables count them: arrays x, x_adv, y, prediction and confidence."""
+    blocks = _kept(run, threat, "test")
     images = images_of(run.recipe.dataset, "test")[: len(blocks) * BLOCK]
     x_adv = (images.floats() + torch.cat([block.delta for block in blocks])).clamp(0, 1)
     confidence, prediction = probabilities_of(run.model(), x_adv).max(1)
     arrays = {"x": images.floats(), "x_adv": x_adv, "y": images.y, "prediction": prediction, "confidence": confidence}
     return {name: array.numpy() for name, array in arrays.items()}
+
+
+def pictures(run: Run, group: Group, count: int) -> tuple[Picture, ...]:
+    """The first attacked images with the worst that was found around them; none if the perturbations were not kept."""
+    threat, source = parse_threat(group.threat), group.source
+    try:
+        delta = _kept(run, threat, source, blocks=1)[0].delta[:count]
+    except StageError:
+        return ()
+    x, y = (part[:count] for part in _examples(run.recipe.dataset, source, 0))
+    attacked = (x + delta).clamp(0, 1)
+    clean, found = (probabilities_of(run.model(), images).max(1) for images in (x, attacked))
+    return tuple(
+        Picture(
+            row,
+            int(y[row]) if source == "test" else None,
+            x[row].numpy(),
+            attacked[row].numpy(),
+            *((int(p.indices[row]), float(p.values[row])) for p in (clean, found)),
+        )
+        for row in range(len(x))
+    )
+
+
+def _kept(run: Run, threat: Threat, source: str, blocks: int | None = None) -> list[Worst]:
+    """The worst perturbations within a threat, all blocks or the first ones."""
+    within = {
+        attempt: len(stored)
+        for attempt, stored in run.attempts()
+        if attempt.case.source == source and contains(threat, attempt.case.threat) and attempt.weights == run.weights
+    }
+    if not within:
+        raise StageError(f"{run.path} was not attacked within {label(threat)}: use a suite that has this threat")
+    names = sorted({_name(attempt.case) for attempt in within})
+    kept: list[Worst] = []
+    while (blocks is None or len(kept) < blocks) and (found := [one for name in names if (one := run.worst(name, len(kept)))]):
+        kept.append(reduce(merged, found))
+    wanted = {attempt.key: count if blocks is None else min(count, blocks) for attempt, count in within.items()}
+    if any(count > len(kept) or any(key not in block.of for block in kept[:count]) for key, count in wanted.items()):
+        raise StageError(f"{run.path} has not kept all perturbations within {label(threat)}: the same `ccat attack` with --keep worst does")
+    return kept
 
 
 def _require_examples(run: Run, examples: int) -> None:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ccat import metrics
 from ccat.attempts import Attempt, Block
-from ccat.fields import to_plain
+from ccat.fields import flatten
 from ccat.recipes import THREATS, Case, contains, label, seen
 from ccat.results import Answers, Attacked, Group, Integers, Measured
 from ccat.stages.shared import HELD_OUT, StageError, clean_probabilities, images_of
@@ -28,7 +28,7 @@ def measure(run: Run, name: str | None = None, device: str = "cpu") -> Measured:
     method = run.recipe.method
     return Measured(
         run=name or run.path.name,
-        recipe=to_plain(run.recipe),
+        recipe=flatten(run.recipe) | {"method": type(method).__name__},
         about=run.about,
         method=type(method).__name__,
         dataset=run.recipe.dataset,
