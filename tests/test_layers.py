@@ -11,7 +11,7 @@ import pytest
 import ccat
 
 PACKAGE = Path(ccat.__file__).parent
-LAYERS = ["checks", "files", "threats", "objectives", "metrics", "intervals", "data", "models", "attacks", "methods"]
+LAYERS = ["checks", "files", "threats", "objectives", "metrics", "intervals", "proposition", "data", "models", "attacks", "methods"]
 LAYERS += [
     "fields",
     "recipes",

@@ -37,11 +37,11 @@ def compare(first: Measured, second: Measured, tpr: float = 0.99, seed: int = 0)
     moving = [resampled_thresholds(one.held_out, tpr, seed) for one in (first, second)]
     pairs = {("", "clean"): [metrics.error_rate(one.clean.outcome) for one in (first, second)]}
     groups = [{(group.threat, group.source): group for group in one.groups} for one in (first, second)]
-    for threat in groups[0]:
-        if threat in groups[1]:
-            rates = [shown_rate(one, of[threat].members) for one, of in zip((first, second), groups, strict=True)]
+    for key in groups[0]:
+        if key in groups[1]:
+            rates = [shown_rate(one, of[key].members) for one, of in zip((first, second), groups, strict=True)]
             common = min(len(rate.part) for rate in rates)
-            pairs[threat] = [Rate(rate.part[:common], rate.whole[:common]) for rate in rates]
+            pairs[key] = [Rate(rate.part[:common], rate.whole[:common]) for rate in rates]
     found = []
     for (threat, source), rates in pairs.items():
         counts = resamples(len(rates[0].part), seed)

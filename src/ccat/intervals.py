@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ccat.metrics import Floats, Outcome, Rate, threshold
+from ccat.metrics import Floats, Outcome, Rate, accepting, exact
 
 REPLICATES = 1000
 LEVEL = 0.95
@@ -36,7 +36,7 @@ def resampled_thresholds(held_out: Outcome, tpr: float, seed: int, replicates: i
     taus = []
     for _ in range(replicates):
         rows = generator.integers(len(held_out), size=len(held_out))
-        taus.append(threshold(Outcome(held_out.wrong[rows], held_out.score[rows]), tpr))
+        taus.append(accepting(np.sort(held_out.score[rows][~held_out.wrong[rows]]), exact(tpr)))
     return np.array(taus)
 
 

@@ -81,12 +81,22 @@ def threshold(held_out: Outcome, tpr: float) -> float:
     if not 0 < tpr < 1:
         raise ValueError(f"the TPR must lie strictly between 0 and 1, not {tpr!r}; write 0.99 for 99 %")
     positives = np.sort(held_out.score[~held_out.wrong])
-    share = Fraction(tpr).limit_denominator(10**6)  # 0.07 means 7/100, not the float beside it, so that the count is not off by one
+    share = exact(tpr)
     if len(positives) * (1 - share) < 1:
         raise ValueError(
             f"a TPR of {tpr!r} needs at least {round(1 / (1 - tpr))} correctly classified held-out examples; there are {len(positives)}"
         )
-    return float(positives[len(positives) - max(1, math.ceil(len(positives) * share))])
+    return accepting(positives, share)
+
+
+def exact(share: float) -> Fraction:
+    """0.07 means 7/100, not the float beside it, so that counts are not off by one."""
+    return Fraction(share).limit_denominator(10**6)
+
+
+def accepting(positives: Floats, share: Fraction) -> float:
+    """The largest τ that accepts at least this share of ascending scores; −∞ if there are none."""
+    return float(positives[len(positives) - max(1, math.ceil(len(positives) * share))]) if len(positives) else -math.inf
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ccat.report import tables
+from ccat.report.analysis import analysis_figures
 from ccat.report.page import Section
 from ccat.report.write import write_report
 from ccat.results import Evaluation, Measured
-from ccat.stages import StageError, pictures
+from ccat.stages import StageError, analysis_of, pictures
 from ccat.store import Run
 
 PICTURES = 16  # per run and threat
@@ -23,4 +24,5 @@ def report(out: Path, runs: Sequence[Run], measured: Sequence[Measured], evaluat
         for run, one, at in zip(runs, measured, evaluations, strict=True)
     ]
     tpr = evaluations[0][0].tpr_asked or 0.99
-    return write_report(out, sections, tables(evaluations), {}, tpr)
+    analysed = {one.run: found for run, one in zip(runs, measured, strict=True) if (found := analysis_of(run))}
+    return write_report(out, sections, tables(evaluations), analysis_figures(analysed, measured), tpr)

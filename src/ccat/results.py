@@ -138,3 +138,46 @@ class Evaluation:
     attacks: tuple[UnderAttack, ...]
     unseen: Mapping[str, Pooled] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Climb:
+    """Over the points that an attack tries: the mean confidence in another class there, and that of the best so far."""
+
+    tried: list[float]
+    best: list[float]
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Confidences along lines from images, at steps κ: means over all lines, and all classes on the first few.
+
+    `images` are those at the first, the middle and the last step, (lines, 3, C, H, W), 0 to 255.
+    """
+
+    steps: list[float]
+    first: list[float]
+    second: list[float]
+    rest: list[float]
+    confidences: list[list[list[float]]]
+    first_class: list[int]
+    second_class: list[int]
+    images: list[Any]
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """Of one run: how PGD climbs, what the model says along adversarial directions (by threat) and between images."""
+
+    examples: int
+    iterations: int
+    climbs: dict[str, Climb]
+    directions: dict[str, Lines]
+    between: Lines
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> "Analysis":
+        """From what `dataclasses.asdict` made of one."""
+        climbs = {name: Climb(**one) for name, one in plain["climbs"].items()}
+        directions = {name: Lines(**one) for name, one in plain["directions"].items()}
+        return cls(plain["examples"], plain["iterations"], climbs, directions, Lines(**plain["between"]))

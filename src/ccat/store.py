@@ -8,6 +8,7 @@
     attempts/KEY/0003.safetensors   block 3 of one restart of one case: probabilities, value, cost
     worst/THREAT/0003.safetensors   perturbations of block 3: the worst of all attempts, per example
     evaluation.json             what `ccat evaluate` made of it (report/evaluation.schema.json)
+    analysis.json               what `ccat analyse` found
     plan.json                   which suites were asked for, and on how many examples
     lock, lock.pid              held while a process writes, and by whom
 
@@ -229,6 +230,20 @@ class Run:
         """As JSON, where it is found."""
         write_whole(self.path / "evaluation.json", json.dumps(evaluation, indent=1, allow_nan=False).encode())
         return self.path / "evaluation.json"
+
+    def analysis(self) -> dict[str, Any] | None:
+        """What was found, if it is of these weights."""
+        file = self.path / "analysis.json"
+        if not file.exists():
+            return None
+        try:
+            plain = json.loads(file.read_text())
+            return dict(plain) if plain["schema"] == SCHEMA and plain["weights"] == self.weights else None
+        except (ValueError, KeyError, TypeError) as broken:
+            raise StoreError(f"{file} is damaged ({broken}); delete it, `ccat analyse` makes it anew") from broken
+
+    def save_analysis(self, analysis: Mapping[str, Any]) -> None:
+        write_whole(self.path / "analysis.json", json.dumps({"schema": SCHEMA, **analysis, "weights": self.weights}).encode())
 
     # ---- perturbations
 

@@ -2,16 +2,20 @@
 
 import json
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ccat.cli.arguments import Add, add_device, device_of, number, run_of
+from ccat.cli.arguments import Add, add_device, count, device_of, number, run_of
 from ccat.comparison import by_recipe, compare
 from ccat.evaluation import evaluate
 from ccat.metrics import threshold
-from ccat.report import FORMATS, comparison_table, document, seeds_table, tables
+from ccat.report import FORMATS, comparison_table, document, proposition_table, seeds_table, tables
 from ccat.results import Evaluation, Measured
-from ccat.stages import measure
+from ccat.stages import analyse, measure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TABLES = ("main", "thresholds", "unseen", "attacks", "strongest")
 TPRS = (0.99, 0.98, 0.95)
@@ -37,6 +41,14 @@ def add_commands(add: Add) -> None:
     command.add_argument("--out", type=Path, default=Path("report"), metavar="DIR", help="(default: report)")
     command.add_argument("--tpr", type=number, default=0.99, help="share of correct held-out images to accept (default: 0.99)")
     add_device(command)
+
+    command = add("analyse", _analyse, "look at how attacks climb, and what runs say beyond ε and between images")
+    command.add_argument("runs", nargs="+", metavar="RUN")
+    command.add_argument("--examples", type=count, default=100, help="test images (default: 100)")
+    command.add_argument("--iterations", type=count, default=200, help="of the attacks (default: 200)")
+    command.add_argument("--out", type=Path, default=Path("analysis"), metavar="DIR", help="where figures go (default: analysis)")
+    command = add("proposition", _proposition, "solve the paper's Proposition 1 numerically, and draw where its condition suffices")
+    command.add_argument("--out", type=Path, default=Path("analysis"), metavar="DIR", help="where the figure goes (default: analysis)")
 
 
 def _add_threshold(command: ArgumentParser) -> None:
@@ -86,6 +98,29 @@ def _report(options: Namespace) -> None:
     measured = _measured(options.runs, options)
     evaluations = [_at_thresholds(one, options) for one in measured]
     print(f"the report is {report(options.out, [run_of(name) for name in options.runs], measured, evaluations)}")
+
+
+def _analyse(options: Namespace) -> None:
+    from ccat.report.analysis import analysis_figures  # noqa: PLC0415 (matplotlib takes a second to import)
+
+    runs = [run_of(name) for name in options.runs]
+    found = {run.path.name: analyse(run, options.examples, options.iterations) for run in runs}
+    _draw(options.out, {name: figure for name, (_, figure) in analysis_figures(found, [measure(run) for run in runs]).items()})
+    print("a report of these runs shows them, too")
+
+
+def _proposition(options: Namespace) -> None:
+    from ccat.report.analysis import proposition_figure  # noqa: PLC0415 (matplotlib takes a second to import)
+
+    _draw(options.out, {"proposition": proposition_figure()})
+    print(f"\n{FORMATS['md'](proposition_table())}")
+
+
+def _draw(out: Path, figures: Mapping[str, "Figure"]) -> None:
+    from ccat.report.figures import write_figures  # noqa: PLC0415
+
+    write_figures(out, figures)
+    print(f"{', '.join(figures)} as SVG, PDF and PNG in {out}")
 
 
 def _at_thresholds(measured: Measured, options: Namespace) -> list[Evaluation]:

@@ -1,7 +1,8 @@
 """Figures for a paper: RErr over the threshold, ROC curves, confidences. One panel per threat, one colour per training method."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from matplotlib.lines import Line2D
 
 from ccat import metrics
 from ccat.evaluation import pooled_outcome, shown_rate
+from ccat.files import write_whole
 from ccat.report.look import COLOURS, DASHES, Look, looks
 from ccat.results import Evaluation, Group, Measured
 
@@ -25,7 +27,7 @@ STYLE: Any = {
     "svg.fonttype": "none",
     "pdf.fonttype": 42,
 }
-_PANEL = 2.3  # inches
+PANEL = 2.3  # inches
 _TICKS = (0, 0.5, 1)
 _GRID = np.linspace(0, 1, 401)
 _DATES: dict[str, dict[str, None]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
@@ -48,6 +50,18 @@ def as_files(figure: Figure) -> dict[str, bytes]:
             figure.savefig(buffer, format=ending, dpi=200, bbox_inches="tight", metadata=metadata)
             files[ending] = buffer.getvalue()
     return files
+
+
+def write_figures(out: Path, figures: Mapping[str, Figure]) -> dict[str, str]:
+    """Into a folder, each in all formats; gives them as SVG."""
+    out.mkdir(parents=True, exist_ok=True)
+    drawn = {}
+    for name, figure in figures.items():
+        files = as_files(figure)
+        for ending, content in files.items():
+            write_whole(out / f"{name}.{ending}", content)
+        drawn[name] = files["svg"].decode()
+    return drawn
 
 
 def figures(measured: Sequence[Measured], evaluations: Sequence[Evaluation]) -> dict[str, Figure]:
@@ -91,7 +105,7 @@ def _roc(runs: Sequence[Run]) -> Figure:
 
 def _confidences(runs: Sequence[Run]) -> Figure:
     groups = _groups(runs)
-    figure = Figure(figsize=(_PANEL * len(groups), 0.8 * _PANEL * len(runs) + 0.5), layout="constrained")
+    figure = Figure(figsize=(PANEL * len(groups), 0.8 * PANEL * len(runs) + 0.5), layout="constrained")
     grid = figure.subplots(len(runs), len(groups), squeeze=False, sharex=True)
     bins = np.linspace(0, 1, 26)
     for number, (row, run) in enumerate(zip(grid, runs, strict=True)):
@@ -130,7 +144,7 @@ def _with(runs: Sequence[Run], threat: str, source: str) -> list[tuple[Run, Grou
 def _panels(count: int) -> tuple[Figure, list[Axes]]:
     rows = -(-count // 4)
     columns = -(-count // rows)
-    figure = Figure(figsize=(_PANEL * columns, _PANEL * rows + 0.5), layout="constrained")
+    figure = Figure(figsize=(PANEL * columns, PANEL * rows + 0.5), layout="constrained")
     panels = list(figure.subplots(rows, columns, squeeze=False).flat)
     for unused in panels[count:]:
         unused.remove()

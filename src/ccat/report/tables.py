@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ccat.comparison import Compared
 from ccat.evaluation import ALL
 from ccat.intervals import Estimate
+from ccat.proposition import Training, condition, solve
 from ccat.results import Evaluation, UnderAttack
 
 
@@ -156,6 +157,26 @@ def comparison_table(first: str, second: str, tpr: float, compared: Sequence[Com
             "An image fails if its answer is wrong and accepted. p: McNemar's exact test on the images where only one of the two fails.",
         ),
     )
+
+
+def proposition_table() -> Table:
+    """Proposition 1, both branches of every method, over p₀ and λ."""
+    trainings: tuple[tuple[Training, float], ...] = (("AT-100%", 0.0), ("AT-50%", 0.0), ("CCAT", 0.0), ("CCAT", 0.2), ("CCAT", 0.5))
+    rows = []
+    for p0 in (0.1, 0.2, 0.3, 0.5):
+        for training, lam in trainings:
+            apart, together = solve(training, p0, lam)
+            best = min(apart, together, key=lambda solution: solution.loss)
+            ccat = training == "CCAT"
+            holds = ("yes" if condition(p0, lam) else "no") if ccat else "–"
+            numbers = (f"{apart.loss:.4f}", f"{together.loss:.4f}", f"{best.a:.3f}", f"{best.b:.3f}", Share(best.error))
+            rows.append((f"{p0:g}", training, f"{lam:g}" if ccat else "–", holds, *numbers))
+    head = ("p₀", "training", "λ", "condition", "loss, a < b", "loss, a ≥ b", "a", "b", "error")
+    legend = (
+        "a, b and the error in % are those of the branch with the smaller loss. The proposition states an error of zero for CCAT where its "
+        "condition holds; it compares no branches.",
+    )
+    return Table("proposition", "Proposition 1, solved numerically", head, tuple(rows), legend)
 
 
 def seeds_table(groups: Mapping[str, Sequence[Evaluation]]) -> Table:

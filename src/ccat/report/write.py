@@ -6,7 +6,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from ccat.files import write_whole
-from ccat.report.figures import as_files, figures
+from ccat.report.figures import figures, write_figures
 from ccat.report.formats import FORMATS
 from ccat.report.page import Section, page
 from ccat.report.tables import Table
@@ -17,18 +17,12 @@ def write_report(
 ) -> Path:
     """Where the page lies. `analysis` are further figures by name, each with a caption. Files of an earlier report are replaced."""
     (out / "tables").mkdir(parents=True, exist_ok=True)
-    (out / "figures").mkdir(exist_ok=True)
     for table in tables:
         for ending, text_of in FORMATS.items():
             write_whole(out / "tables" / f"{table.name}.{ending}", text_of(table).encode())
     drawn = figures([one.measured for one in sections], [one.evaluation for one in sections])
-    plates = {}
-    for name, figure in (drawn | {name: figure for name, (_, figure) in analysis.items()}).items():
-        files = as_files(figure)
-        for ending, content in files.items():
-            write_whole(out / "figures" / f"{name}.{ending}", content)
-        if name in analysis:
-            plates[analysis[name][0]] = files["svg"].decode()
+    svg = write_figures(out / "figures", drawn | {name: figure for name, (_, figure) in analysis.items()})
+    plates = {caption: svg[name] for name, (caption, _) in analysis.items()}
     title = "ccat: " + ", ".join(one.measured.run for one in sections)
     write_whole(out / "index.html", page(title, sections, tables, plates, tpr).encode())
     return out / "index.html"

@@ -1,8 +1,9 @@
 """Stages: each reads a run directory, computes what is missing, and writes it there."""
 
+from ccat.stages.analyse import analyse, analysis_of
 from ccat.stages.attack import attack, export, pictures, score
 from ccat.stages.measure import measure
 from ccat.stages.shared import Progress, StageError
 from ccat.stages.train import begin, train
 
-__all__ = ["Progress", "StageError", "attack", "begin", "export", "measure", "pictures", "score", "train"]
+__all__ = ["Progress", "StageError", "analyse", "analysis_of", "attack", "begin", "export", "measure", "pictures", "score", "train"]

@@ -1,0 +1,160 @@
+"""The commands that judge runs, from real run directories."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pytest
+from test_evaluation import SCHEMA
+from test_stages import CASES, TINY, says, table
+
+from ccat import PGD, Images, Linf, other_class_confidence
+from ccat.cli import main
+from ccat.recipes import Case
+from ccat.stages import analyse, analysis_of, measure, pictures
+from ccat.store import Run
+from ccat.suites import SUITES
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory, mnist_train: Images, mnist_test: Images) -> Path:
+    """Two runs of one recipe but for the seed, attacked, and one that was not."""
+    here = tmp_path_factory.mktemp("judging")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(here)
+        patch.setitem(SUITES, "tiny", CASES)
+        for seed in ("0", "1"):
+            main(["train", *TINY, "--epochs", "1", "--seed", seed, "--run", f"runs/seed{seed}"])
+            main(["attack", f"seed{seed}", "--suite", "tiny", "--examples", "100", "--workers", "1"])
+        main(["train", *TINY, "--epochs", "1", "--method.rho", "2", "--run", "runs/fresh"])
+    return here
+
+
+@pytest.fixture
+def here(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(directory)
+    monkeypatch.setitem(SUITES, "tiny", CASES)
+    return directory
+
+
+def test_evaluate_writes_a_document_and_prints_any_format(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = table(says(capsys, "evaluate", "seed0", "seed1", "--tpr", "0.9", "--table", "main"))
+    stored = json.loads((here / "runs/seed0/evaluation.json").read_text())
+    jsonschema.validate(stored, json.loads(SCHEMA.read_text()))
+    asked = stored["evaluations"][0]
+    assert asked["tpr_asked"] == 0.9
+    assert shown["Err"] == f"{100 * asked['error']['value']:.1f}"
+    printed = json.loads(says(capsys, "evaluate", "seed0", "seed1", "--tpr", "0.9", "--format", "json"))
+    assert [one["run"] for one in printed["evaluations"] if one["tpr_asked"] == 0.9] == ["seed0", "seed1"]
+    rows = list(csv.DictReader(io.StringIO(says(capsys, "evaluate", "seed0", "--tpr", "0.9", "--table", "main", "--format", "csv"))))
+    assert float(rows[0]["Err"]) == asked["error"]["value"]
+    before = (here / "runs/seed0/evaluation.json").read_bytes()
+    says(capsys, "evaluate", "seed0", "--tau", "0.5")
+    assert (here / "runs/seed0/evaluation.json").read_bytes() == before, "a look at another threshold replaces nothing"
+
+
+def test_compare_pairs_runs_and_takes_seeds_together(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = says(capsys, "compare", "seed0", "seed1", "--tpr", "0.9")
+    assert "mnist-ccat-demo (2 seeds)" in shown
+    assert "±" in shown
+    assert "only seed1 fails" in shown
+
+
+def test_a_report_of_real_runs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    says(capsys, "analyse", "seed0", "--examples", "5", "--iterations", "3")
+    assert (here / "analysis/climbs.pdf").exists()
+    assert "report/index.html" in says(capsys, "report", "seed0", "seed1", "--tpr", "0.9", "--out", "report")
+    text = (here / "report/index.html").read_text()
+    data = json.loads(text.split('id="data">')[1].split("</script>")[0])
+    assert [len(run["gallery"]["test Linf:0.1"]) for run in data["runs"]] == [16, 16]
+    assert "Confidences along adversarial directions" in text
+    assert (here / "report/figures/between.svg").exists()
+
+
+def test_pictures_are_the_worst_that_was_kept(here: Path) -> None:
+    run = Run.open(Path("runs/seed0"))
+    measured = measure(run)
+    for group in measured.groups:
+        shown = pictures(run, group, 16)
+        assert [picture.row for picture in shown] == list(range(16))
+        for picture in shown:
+            if group.source == "test":
+                assert picture.answer[1] == pytest.approx(measured.clean.outcome.score[picture.row], abs=1e-6)
+            attempts = [measured.attempts[member].answers for member in group.members]
+            wrong = [a.outcome.score[picture.row] for a in attempts if a.outcome.wrong[picture.row]]
+            if wrong:
+                assert picture.attacked_answer[1] == pytest.approx(max(wrong), abs=1e-6)
+    assert {picture.label for picture in pictures(run, measured.groups[-1], 4)} == {None}
+
+
+def test_an_analysis_says_what_the_model_says(here: Path, mnist_test: Images) -> None:
+    run = Run.open(Path("runs/seed0"))
+    found = analyse(run, examples=6, iterations=4)
+    assert found == analysis_of(run)
+    clean = measure(run).clean
+    for lines in (*found.directions.values(), found.between):
+        start = np.asarray(lines.confidences)[:, 0]
+        assert start.max(1) == pytest.approx(clean.outcome.score[:3], abs=1e-5), "every line begins at its image"
+        assert start.argmax(1).tolist() == clean.predicted[:3].tolist()
+        assert np.asarray(lines.confidences).sum(2) == pytest.approx(1, abs=1e-5)
+        assert lines.first_class == mnist_test.y[:3].tolist()
+        assert all(a != b for a, b in zip(lines.first_class, lines.second_class, strict=True))
+    second = np.asarray(found.between.images)[:, 2] / 255
+    targets = [next(k for k in range(n + 1, 6) if mnist_test.y[k] != mnist_test.y[n]) for n in range(3)]
+    assert second == pytest.approx(mnist_test[:6].floats()[targets].numpy(), abs=1e-6), "and ends at an image of another class"
+    assert set(found.directions) == {"Linf:0.3", "L2:3"}
+    for climb in found.climbs.values():
+        assert len(climb.tried) == 5
+        assert climb.best == sorted(climb.best)
+    assert analyse(run, examples=6, iterations=4) == found
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("report fresh --tpr 0.5", "fresh was not attacked yet: `ccat attack runs/fresh --suite quick`"),
+        ("compare seed0 fresh --tpr 0.5", "seed0 and fresh were not attacked with a common threat"),
+        ("compare seed0", "a comparison needs two runs or more"),
+        ("evaluate seed0 seed0", "a run is given twice"),
+        ("evaluate seed0 --tpr 0.9 --table nothing", "there is no table 'nothing' here; there are main, "),
+        ("analyse seed0 --examples 1", "--examples must be 2 to 10000, not 1"),
+        ("attack seed0 --suite tiny --only nothing*", "no case of suite tiny is chosen; it has the cases Conf, CE, distal"),
+        ("attack seed0 --suite tiny --threat L3:1", "a threat is written as one of"),
+        ("attack seed0 --suite paper-cifar10", "suite paper-cifar10 is made for images of 3x32x32, not of 1x28x28"),
+    ],
+)
+def test_mistakes(here: Path, capsys: pytest.CaptureFixture[str], command: str, message: str) -> None:
+    assert message in says(capsys, *command.split(), error=True)
+    assert not Path("report-of-mistakes").exists()
+
+
+def test_a_damaged_analysis_is_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = here / "runs/seed1/analysis.json"
+    file.write_text("{")
+    assert "analysis.json is damaged" in says(capsys, "analyse", "seed1", error=True)
+    file.write_text(json.dumps({"schema": 1, "weights": Run.open(Path("runs/seed1")).weights}))
+    assert "delete its analysis.json" in says(capsys, "analyse", "seed1", error=True)
+    file.unlink()
+
+
+def test_attempts_on_different_images_are_said(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    more = Case("more", "PGD", Linf(0.1), PGD(1, 0.05), other_class_confidence)
+    monkeypatch.setitem(SUITES, "tiny", (more,))
+    says(capsys, "attack", "seed1", "--suite", "tiny", "--examples", "200", "--workers", "1")
+    shown = says(capsys, "evaluate", "seed1", "--tpr", "0.9")
+    assert "attempts attacked 100 to 200 images" in shown
+    assert table(shown)["images"] == "100"
+
+
+def test_a_part_of_a_suite_does_not_replace_what_was_asked_before(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = Run.open(Path("runs/seed0"))
+    before = run.plan()
+    assert "0 blocks computed" in says(
+        capsys, "attack", "seed0", "--suite", "tiny", "--only", "conf", "--examples", "100", "--workers", "1"
+    )
+    assert run.plan() == before
+    says(capsys, "attack", "seed0", "--suite", "tiny", "--threat", "L2:1", "--examples", "200", "--workers", "1")
+    assert [len(one["keys"]) for one in run.plan()] == [6, 1]
