@@ -61,8 +61,10 @@ def test_imports_point_upwards(module: Path) -> None:
             assert inside or LAYERS.index(other) < LAYERS.index(own), f"{own} imports {name}"
 
 
-def test_metrics_know_nothing_of_torch() -> None:
-    assert not any(name.startswith("torch") for name in imported(PACKAGE / "metrics.py"))
+def test_numbers_and_reports_know_nothing_of_torch() -> None:
+    names = ("metrics.py", "intervals.py", "proposition.py", "results.py", "evaluation.py", "comparison.py")
+    for module in (*(PACKAGE / name for name in names), *(PACKAGE / "report").glob("*.py")):
+        assert not any(name.startswith("torch") for name in imported(module)), module
 
 
 def test_threats_and_objectives_need_torch_only() -> None:

@@ -29,7 +29,9 @@ Train image classifiers that may say “I don't know”, attack them, and measur
                                               any field of a recipe can be set
   ccat attack mnist-ccat-small --suite quick  what is stored already is not computed again
   ccat evaluate mnist-ccat-small mnist-at-small
-                                              one table over several runs
+                                              the paper's tables over several runs
+  ccat report mnist-ccat-small mnist-at-small --out report
+                                              a page to look at, tables and figures for a paper
   ccat export mnist-ccat-small --threat Linf:0.4 --out worst.npz
 """
 USER_ERRORS = (StoreError, StageError, DataUnavailableError, ModelFileError, engine.WorkerError, ValueError, OSError)
