@@ -208,7 +208,7 @@ def test_pip_failing_is_a_reason_not_a_traceback(tmp_path: Path, monkeypatch: py
 
 def test_wrong_splits_and_shapes_are_refused() -> None:
     with pytest.raises(ValueError, match="'train' and 'test', not 'validation'"):
-        load_mnist("validation")  # type: ignore[arg-type]
+        load_mnist("validation")
     with pytest.raises(ValueError, match="uint8"):
         Images(torch.zeros(2, 1, 4, 4), torch.zeros(2, dtype=torch.int64))
     with pytest.raises(ValueError, match="int64 labels"):

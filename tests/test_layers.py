@@ -32,7 +32,11 @@ LAYERS += [
     "__main__",
 ]
 MODULES = sorted(PACKAGE.rglob("*.py"))
-DISTRIBUTIONS = {"sklearn": "scikit-learn", "PIL": "pillow"}  # where the name to import is not the name to install
+DISTRIBUTIONS = {
+    "sklearn": "scikit-learn",
+    "skimage": "scikit-image",
+    "PIL": "pillow",
+}  # where the name to import is not the name to install
 
 
 def layer(module: Path) -> str:

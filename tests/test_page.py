@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from playwright.sync_api import Page, sync_playwright
-from test_evaluation import measured
+from test_evaluation import literal_failures, measured
 
 from ccat.evaluation import evaluate
 from ccat.report import tables
@@ -98,6 +98,8 @@ def test_the_slider_gives_what_evaluate_gives_to_the_last_digit(shown: Page) -> 
 
 @browser
 def test_percentages_are_rounded_as_python_rounds_them(shown: Page) -> None:
+    taus = [n / 2000 for n in range(2001)] + [n / 64 for n in range(65)]
+    assert shown.evaluate("taus => taus.map(tau => fixed(tau, 3))", taus) == [f"{tau:.3f}" for tau in taus]
     shares = [n / d for d in (7, 16, 40, 80, 200, 400, 1000, 9000) for n in range(d + 1)]
     assert shown.evaluate("shares => shares.map(percent)", shares) == [percent(share) for share in shares]
 
@@ -124,19 +126,13 @@ def test_sorting_and_filtering(shown: Page) -> None:
     assert set(through) == {"got through"}
     assert shown.text_content("#examples-count") == f"{len(through)} images"
     worst = RUNS[0].attempts[2].answers.outcome
-    assert len(through) == int((worst.wrong & (worst.score >= evaluate(RUNS[0], 0.9).tau)).sum() + _clean_through(worst.wrong))
+    assert len(through) == sum(literal_failures(RUNS[0], (2,), evaluate(RUNS[0], 0.9).tau))
     shown.uncheck("#examples-through")
     shown.fill("#examples-filter", "none succeeded")
     assert len(column(1)) == int((~worst.wrong).sum())
     assert set(column(8)) == {"none succeeded"}
     shown.fill("#examples-filter", "c (l2:3)")
     assert len(column(1)) == int(worst.wrong.sum())
-
-
-def _clean_through(wrong: np.ndarray) -> int:
-    """Images that no attempt broke, but that are wrong and accepted as they are."""
-    clean = RUNS[0].clean.outcome[:100]
-    return int((~wrong & clean.wrong & (clean.score >= evaluate(RUNS[0], 0.9).tau)).sum())
 
 
 @browser
@@ -154,6 +150,16 @@ def test_curves_gallery_and_other_controls(shown: Page) -> None:
     assert shown.locator("#gallery .card").count() == 4
     assert shown.evaluate("[...document.querySelectorAll('#gallery img')].every(image => image.complete && image.naturalWidth === 28)")
     assert "image 1, a 1: taken for 1 at 90.0 %" in (shown.text_content("#gallery") or "")
+    shown.fill("#tau-number", "0.8")
+    assert "attacked: 2 at 80.0 %, got through" in (shown.text_content("#gallery") or "")
+    shown.fill("#tau-number", "0.81")
+    assert "attacked: 2 at 80.0 %, rejected" in (shown.text_content("#gallery") or "")
+    shown.fill("#tau-number", "")
+    assert main_rows(shown) == expected_rows(None), "an empty field is each run's own threshold"
+    shown.select_option("#curve-threat", "test L2:3")
+    found = evaluate(RUNS[0], 0.9)
+    dot = shown.eval_on_selector("#rerr-chart circle", "dot => [dot.getAttribute('cx'), dot.getAttribute('cy')].map(Number)")
+    assert dot == pytest.approx([46 + found.tau * 364, 240 - found.attacks[1].pooled.error.value * 230], abs=0.01)
     shown.select_option("#gallery-threat", "test L2:3")
     assert "not kept" in (shown.text_content("#gallery") or "")
 

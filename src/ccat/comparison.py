@@ -17,7 +17,8 @@ class Compared:
     """One threat, or clean images, on which an image fails if its answer is wrong and accepted (on noise: accepted).
 
     The difference is the second run's error minus the first one's, its interval from resampling images and held-out images, the same
-    ones for both. `p` is that of McNemar's exact test: how surprising so uneven a split of the disagreements is if both are as good.
+    ones for both. `p` is that of McNemar's exact test over all images at these thresholds: how surprising so uneven a split of the
+    disagreements is if both fail as often.
     """
 
     threat: str
@@ -50,7 +51,11 @@ def compare(first: Measured, second: Measured, tpr: float = 0.99, seed: int = 0)
         one, other = (bootstrap(rate, tau, counts, each) for rate, tau, each in zip(rates, taus, moving, strict=True))
         fails = [rate.part >= tau for rate, tau in zip(rates, taus, strict=True)]
         only = int((fails[0] & ~fails[1]).sum()), int((fails[1] & ~fails[0]).sum())
-        difference = Estimate(other.value - one.value, float(low), float(high))
+        value = other.value - one.value
+        if one.value in (0, 1) or other.value in (0, 1):  # nothing to vary in one of them: the bounds of the two intervals instead
+            low = min(low, value - np.hypot(other.value - other.low, one.high - one.value))
+            high = max(high, value + np.hypot(other.high - other.value, one.value - one.low))
+        difference = Estimate(value, min(float(low), value), max(float(high), value))
         found.append(Compared(threat, source, len(rates[0].part), one, other, difference, *only, p=mcnemar(*only)))
     return found
 
@@ -63,7 +68,7 @@ def mcnemar(only_first: int, only_second: int) -> float:
 
 
 def by_recipe(runs: Sequence[Measured]) -> dict[str, list[Measured]]:
-    """Runs of one recipe, but for the seed, together; known by the name of the first one's recipe."""
+    """Runs of one recipe, but for the seed, together. Their name says the recipe, the fields in which it differs from others, and seeds."""
     groups: list[list[Measured]] = []
     for run in runs:
         for group in groups:
@@ -72,9 +77,18 @@ def by_recipe(runs: Sequence[Measured]) -> dict[str, list[Measured]]:
                 break
         else:
             groups.append([run])
-    return {
-        group[0].run if len(group) == 1 else f"{group[0].recipe.get('name', group[0].run)} ({len(group)} seeds)": group for group in groups
-    }
+    fields = [_without_seed(group[0]) for group in groups]
+    names = sorted({name for one in fields for name in one if name != "name" and any(one.get(name) != other.get(name) for other in fields)})
+    return {_name(group, names): group for group in groups}
+
+
+def _name(group: Sequence[Measured], differing: Sequence[str]) -> str:
+    first = group[0]
+    if len(group) == 1:
+        return first.run
+    same = ", ".join(f"{name} {first.recipe.get(name, '–')}" for name in differing if name in first.recipe)
+    seeds = ", ".join(run.recipe.get("seed", "?") for run in group)
+    return f"{first.recipe.get('name', first.run)}{same and f' ({same})'}, seeds {seeds}"
 
 
 def _without_seed(run: Measured) -> dict[str, str]:

@@ -1,7 +1,8 @@
 """How sure a measured share is: 95 % intervals.
 
 Rates at a threshold by the bootstrap: the attacked examples are resampled and, because τ was measured too, so are the held-out ones that
-choose it. Plain shares of independent examples by Clopper & Pearson; none or all of them, too, where resampling has nothing to vary.
+choose it. An interval is never narrower than the exact one of Clopper & Pearson at that τ: where few or nearly all examples count,
+resampling has little to vary.
 """
 
 from typing import NamedTuple
@@ -41,16 +42,16 @@ def resampled_thresholds(held_out: Outcome, tpr: float, seed: int, replicates: i
 
 
 def bootstrap(rate: Rate, tau: float, counts: NDArray[np.int16], taus: Floats) -> Estimate:
-    """A rate at τ, with the percentile interval of its values on resamples."""
+    """A rate at τ, with the percentile interval of its values on resamples, but at least the exact one at this τ."""
     value = rate.at(tau)
+    whole = int((rate.whole >= tau).sum())
     if np.isnan(value):
         return Estimate(value, value, value)
-    low, high = np.quantile(rate.resampled(counts, taus), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    if value in (0, 1):
-        whole = int((rate.whole >= tau).sum())
-        exact = clopper_pearson(round(value * whole), whole) if whole else Estimate(value, 0.0, 1.0)
-        low, high = min(low, exact.low), max(high, exact.high)
-    return Estimate(value, min(float(low), value), max(float(high), value))
+    if whole == 0:
+        return Estimate(value, 0.0, 1.0)
+    low, high = np.nanquantile(rate.resampled(counts, taus), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    exact = clopper_pearson(int((rate.part >= tau).sum()), whole)
+    return Estimate(value, min(float(low), exact.low), max(float(high), exact.high))
 
 
 def clopper_pearson(successes: int, trials: int) -> Estimate:

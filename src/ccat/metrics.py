@@ -111,14 +111,18 @@ class Rate:
 
     def at(self, tau: Tau) -> Tau:
         part, whole = _reaching(self.part, tau), _reaching(self.whole, tau)
-        fixed = np.isinf(self.whole[~np.isnan(self.whole)]).all()  # over a fixed count: there is no share of nothing
-        share = part / np.where(whole > 0, whole, np.nan if fixed else 1)
+        share = part / np.where(whole > 0, whole, np.nan if self._fixed else 1)
         return share if isinstance(tau, np.ndarray) else float(share)
+
+    @property
+    def _fixed(self) -> bool:
+        """Over a fixed count, of which there is no share where it is zero."""
+        return bool(np.isinf(self.whole[~np.isnan(self.whole)]).all())
 
     def resampled(self, counts: NDArray[np.integer[Any]], tau: Floats) -> Floats:
         """On resamples that hold example i `counts[b, i]` times, each at its own τ: (B, N) and (B,) -> (B,)."""
         part, whole = (np.einsum("bn,bn->b", counts, levels >= tau[:, None], dtype=np.int64) for levels in (self.part, self.whole))
-        return np.asarray(part / np.maximum(whole, 1), dtype=np.float64)
+        return np.asarray(part / np.where(whole > 0, whole, np.nan if self._fixed else 1), dtype=np.float64)
 
 
 def coverage_rate(examples: Outcome) -> Rate:

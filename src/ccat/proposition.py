@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import minimize
 
 Training = Literal["AT-100%", "AT-50%", "CCAT"]
 
@@ -43,12 +42,15 @@ def loss(training: Training, p0: float, lam: float, a: float, b: float) -> float
 
 def solve(training: Training, p0: float, lam: float = 0.0) -> tuple[Solution, Solution]:
     """The best of a < b and the best of a ≥ b, each found numerically. The better one is what training aims at."""
+    from scipy.optimize import minimize  # noqa: PLC0415 (it takes a moment to import, in every command)
+
     apart = minimize(lambda v: loss(training, p0, lam, v[0], v[0] + abs(v[1]) + 1e-12), [0.0, 0.5], method="Nelder-Mead", options=_EXACT)
     together = minimize(lambda v: loss(training, p0, lam, v[0] + abs(v[1]), v[0]), [0.0, 0.5], method="Nelder-Mead", options=_EXACT)
     (low, gap), (second, back) = apart.x, together.x
     return _solution(p0, low, low + abs(gap), apart.fun), _solution(p0, second + abs(back), second, together.fun)
 
 
+_TIE = 1e-5  # where the two classes are as likely, half the answers are wrong
 _EXACT = {"xatol": 1e-10, "fatol": 1e-14, "maxiter": 10_000, "maxfev": 20_000}
 
 
@@ -71,7 +73,8 @@ def branch_is_global(p0: float, lam: float) -> bool:
 
 
 def _solution(p0: float, a: float, b: float, value: float) -> Solution:
-    return Solution(float(a), float(b), float(value), p0 * (a >= 0) + (1 - p0) * (b <= 0))
+    wrong_at_zero, wrong_at_epsilon = (0.5 if abs(margin) < _TIE else float(margin > 0) for margin in (a, -b))
+    return Solution(float(a), float(b), float(value), p0 * wrong_at_zero + (1 - p0) * wrong_at_epsilon)
 
 
 def _softplus(value: float) -> float:

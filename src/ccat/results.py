@@ -63,6 +63,7 @@ class Measured:
     method: str
     dataset: str
     weights: str
+    classes: tuple[str, ...]  # their names; none where numbers do
     labels: Integers
     clean: Answers
     held_out: Outcome

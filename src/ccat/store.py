@@ -212,8 +212,9 @@ class Run:
     def plan(self) -> list[dict[str, Any]]:
         """What was asked for: suite, examples and the keys of its attempts, each time another suite or number."""
         try:
-            return list(json.loads(_read_text(self.path / "plan.json") or "[]"))
-        except (ValueError, TypeError) as broken:
+            asked = json.loads(_read_text(self.path / "plan.json") or "[]")
+            return [{**one, "suite": one["suite"], "examples": int(one["examples"]), "keys": list(one["keys"])} for one in asked]
+        except (ValueError, TypeError, KeyError, AttributeError) as broken:
             raise StoreError(f"{self.path / 'plan.json'} is damaged ({broken}); delete it") from broken
 
     def add_to_plan(self, suite: str, examples: int, keys: list[str]) -> None:

@@ -1,7 +1,7 @@
 """Suites: named tables of attacks."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
@@ -22,19 +22,23 @@ class Effort(NamedTuple):
     restarts: int = 1  # of what is random
 
 
-def _strong(effort: Effort, *threats: Threat) -> tuple[Case, ...]:
+Rates = Mapping[type, tuple[float, float]]
+_MNIST_RATES: Rates = {Linf: (0.01, 0.05), L2: (0.2, 0.8), L1: (2.0, 8.0)}
+_COLOUR_RATES: Rates = {Linf: (0.001, 0.005), L2: (0.13, 0.5), L1: (2.5, 10.0)}
+
+
+def _strong(effort: Effort, rates: Rates, *threats: Threat) -> tuple[Case, ...]:
     """What found most (docs/ATTACKS.md): gradients from the image, and gradients that go on from what a search without any has found.
     No single one of them is strong against every model.
     """
-    return tuple(case for threat in threats for case in _STRONG[type(threat)](threat, effort))
+    return tuple(case for threat in threats for case in _STRONG[type(threat)](threat, effort, rates))
 
 
-def _in_ball(threat: Threat, effort: Effort) -> list[Case]:
+def _in_ball(threat: Threat, effort: Effort, rates: Rates) -> list[Case]:
     iterations, search, restarts = effort
-    rates = {Linf: (0.01, 0.05), L2: (0.2, 0.8), L1: (2.0, 8.0)}[type(threat)]
     adaptive, random = APGD(iterations), APGD(iterations, start="random")
     return [
-        *(_conf(f"PGD-Conf zero {rate:g}", threat, PGD(iterations, rate)) for rate in rates),
+        *(_conf(f"PGD-Conf zero {rate:g}", threat, PGD(iterations, rate)) for rate in rates[type(threat)]),
         _conf("APGD-Conf random", threat, random, restarts),
         Case("APGD-CE random", "APGD-CE", threat, random, cross_entropy, restarts),
         _conf("Geometry, then APGD-Conf", threat, Refined(Geometry(2 * search), adaptive), restarts),
@@ -42,7 +46,7 @@ def _in_ball(threat: Threat, effort: Effort) -> list[Case]:
     ]
 
 
-def _in_pixels(threat: Threat, effort: Effort) -> list[Case]:
+def _in_pixels(threat: Threat, effort: Effort, rates: Rates) -> list[Case]:
     iterations, search, restarts = effort
     small, large = PGD(iterations, 250.0), PGD(iterations, 2500.0)
     return [
@@ -55,7 +59,7 @@ def _in_pixels(threat: Threat, effort: Effort) -> list[Case]:
     ]
 
 
-def _in_frame(threat: Threat, effort: Effort) -> list[Case]:
+def _in_frame(threat: Threat, effort: Effort, rates: Rates) -> list[Case]:
     iterations, search, restarts = effort
     small, large = PGD(iterations, 0.1), PGD(iterations, 0.5)
     ce = PGD(iterations, 0.5, backtracking=1.25, start="random")
@@ -68,14 +72,14 @@ def _in_frame(threat: Threat, effort: Effort) -> list[Case]:
     ]
 
 
-_STRONG: dict[type, Callable[[Threat, Effort], list[Case]]] = {
+_STRONG: dict[type, Callable[[Threat, Effort, Rates], list[Case]]] = {
     Linf: _in_ball, L2: _in_ball, L1: _in_ball, L0: _in_pixels, Frame: _in_frame,
 }  # fmt: skip
 
 
-def _distal(threat: Threat, effort: Effort) -> tuple[Case, ...]:
+def _distal(effort: Effort, rates: Rates, threat: Threat) -> tuple[Case, ...]:
     """Around noise instead of images."""
-    chosen = [case for case in _in_ball(threat, effort) if case.objective is other_class_confidence]
+    chosen = [case for case in _in_ball(threat, effort, rates) if case.objective is other_class_confidence]
     return tuple(replace(case, objective=any_class_confidence, source="noise") for case in chosen)
 
 
@@ -132,19 +136,22 @@ def _paper(seen: Linf, larger: Linf, *others: Threat, frame: Frame) -> tuple[Cas
 
 def image_shape(suite: str) -> tuple[int, int, int]:
     """Of the images that a suite is made for."""
-    return (3, 32, 32) if suite in ("paper-svhn", "paper-cifar10") else (1, 28, 28)
+    return (3, 32, 32) if suite in ("paper-svhn", "paper-cifar10", "quick-colour", "standard-colour") else (1, 28, 28)
 
 
 DEMO, QUICK, STANDARD = Effort(100, 500), Effort(200, 1000), Effort(300, 1000, 3)
+_COLOUR = (Linf(0.03), Linf(0.06), L2(2.0), L1(24.0), L0(10), Frame(3))
 _MNIST = (Linf(0.3), Linf(0.4), L2(3.0), L1(18.0), L0(15), Frame(2))
 
 SUITES: dict[str, tuple[Case, ...]] = {
     "paper-mnist": _paper(Linf(0.3), Linf(0.4), L2(3.0), L1(18.0), L0(15), frame=Frame(2)),
     "paper-svhn": _paper(Linf(0.03), Linf(0.06), L2(2.0), L1(24.0), L0(10), frame=Frame(3)),
     "paper-cifar10": _paper(Linf(0.03), Linf(0.06), L2(2.0), L1(24.0), L0(10), frame=Frame(3)),
-    "demo": _strong(DEMO, Linf(0.3), Linf(0.4), L2(3.0), Frame(2)) + _distal(Linf(0.3), DEMO),
-    "quick": _strong(QUICK, *_MNIST) + _distal(Linf(0.3), QUICK),
-    "standard": _strong(STANDARD, *_MNIST) + _distal(Linf(0.3), STANDARD),
+    "demo": _strong(DEMO, _MNIST_RATES, Linf(0.3), Linf(0.4), L2(3.0), Frame(2)) + _distal(DEMO, _MNIST_RATES, Linf(0.3)),
+    "quick": _strong(QUICK, _MNIST_RATES, *_MNIST) + _distal(QUICK, _MNIST_RATES, Linf(0.3)),
+    "standard": _strong(STANDARD, _MNIST_RATES, *_MNIST) + _distal(STANDARD, _MNIST_RATES, Linf(0.3)),
+    "quick-colour": _strong(QUICK, _COLOUR_RATES, *_COLOUR) + _distal(QUICK, _COLOUR_RATES, Linf(0.03)),
+    "standard-colour": _strong(STANDARD, _COLOUR_RATES, *_COLOUR) + _distal(STANDARD, _COLOUR_RATES, Linf(0.03)),
 }
 
 

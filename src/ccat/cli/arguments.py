@@ -10,6 +10,7 @@ from typing import TypeVar
 import torch
 
 from ccat.checks import require_count
+from ccat.data import UNVERIFIED
 from ccat.fields import override, parse
 from ccat.recipes import Recipe
 from ccat.store import Run, StoreError, find_runs
@@ -38,7 +39,7 @@ def named(name: str, table: Mapping[str, Named], what: str) -> Named:
     return table[name]
 
 
-def overridden(recipe: Recipe, arguments: Sequence[str]) -> Recipe:
+def overridden(recipe: Recipe, arguments: Sequence[str], unverified: bool = False) -> Recipe:
     """The recipe with `--field value` or `--field=value` set."""
     words = iter([part for argument in arguments for part in (argument.split("=", 1) if argument.startswith("--") else [argument])])
     changes = {}
@@ -51,6 +52,8 @@ def overridden(recipe: Recipe, arguments: Sequence[str]) -> Recipe:
         changes[word.removeprefix("--").replace("-", "_")] = value
     if "name" in changes:
         raise ValueError("a recipe keeps its name; --run chooses the directory")
+    if unverified:
+        changes["dataset"] = UNVERIFIED + changes.get("dataset", recipe.dataset).removeprefix(UNVERIFIED)
     return override(recipe, changes)
 
 

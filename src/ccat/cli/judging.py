@@ -1,6 +1,8 @@
 """Commands that judge: tables over runs."""
 
 import json
+import math
+import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,7 +29,9 @@ def add_commands(add: Add) -> None:
     command.add_argument("runs", nargs="+", metavar="RUN")
     _add_threshold(command)
     command.add_argument("--format", choices=[*FORMATS, "json"], default="md", help="of what is printed (default: md)")
-    command.add_argument("--table", metavar="NAME", help=f"only this table: {', '.join(TABLES)}, or all (default: the first three)")
+    command.add_argument(
+        "--table", metavar="NAME", help=f"only this table: {', '.join(TABLES)}, or all (default: the first three, as CSV the first)"
+    )
     add_device(command)
 
     command = add("compare", _compare, "compare runs on the same images; seeds of one recipe are taken together")
@@ -46,6 +50,7 @@ def add_commands(add: Add) -> None:
     command.add_argument("runs", nargs="+", metavar="RUN")
     command.add_argument("--examples", type=count, default=100, help="test images (default: 100)")
     command.add_argument("--iterations", type=count, default=200, help="of the attacks (default: 200)")
+    add_device(command)
     command.add_argument("--out", type=Path, default=Path("analysis"), metavar="DIR", help="where figures go (default: analysis)")
     command = add("proposition", _proposition, "solve the paper's Proposition 1 numerically, and draw where its condition suffices")
     command.add_argument("--out", type=Path, default=Path("analysis"), metavar="DIR", help="where the figure goes (default: analysis)")
@@ -58,7 +63,7 @@ def _add_threshold(command: ArgumentParser) -> None:
 
 
 def _evaluate(options: Namespace) -> None:
-    at = [_at_thresholds(one, options) for one in _measured(options.runs, options)]
+    at = _at_thresholds(_measured(options.runs, options), options)
     if options.tau is None:
         for name, evaluations in zip(options.runs, at, strict=True):
             run_of(name).save_evaluation(document(evaluations))
@@ -66,13 +71,12 @@ def _evaluate(options: Namespace) -> None:
         print(json.dumps(document([one for evaluations in at for one in evaluations]), indent=1, allow_nan=False))
         return
     made = tables(at)
-    names = {None: TABLES[:3], "all": TABLES}.get(options.table, (options.table,))
+    names = {None: TABLES[: 1 if options.format == "csv" else 3], "all": TABLES}.get(options.table, (options.table,))
     chosen = [table for table in made if table.name in names]
     if not chosen:
         raise ValueError(f"there is no table {options.table!r} here; there are {', '.join(table.name for table in made)}")
     print("\n\n".join(FORMATS[options.format](table).rstrip("\n") for table in chosen))
-    if options.format == "md":
-        print("".join(f"\n{note}" for evaluations in at for note in evaluations[0].notes), end="\n" * bool(at[0][0].notes))
+    _print_notes([note for evaluations in at for note in evaluations[0].notes], options.format)
 
 
 def _compare(options: Namespace) -> None:
@@ -90,22 +94,30 @@ def _compare(options: Namespace) -> None:
             raise ValueError(f"{first.run} and {other.run} were not attacked with a common threat: `ccat attack` both with one suite")
         made.append(comparison_table(first.run, other.run, options.tpr, compared))
     print("\n\n".join(FORMATS[options.format](table).rstrip("\n") for table in made))
+    _print_notes([note for one in measured for note in one.notes], options.format)
+
+
+def _print_notes(notes: Sequence[str], form: str) -> None:
+    """Below tables to be read; beside those for other programs."""
+    for note in notes:
+        print(f"\n{note}" if form == "md" else f"ccat: {note}", file=sys.stdout if form == "md" else sys.stderr)
 
 
 def _report(options: Namespace) -> None:
     from ccat.reporting import report  # noqa: PLC0415 (matplotlib takes a second to import)
 
     measured = _measured(options.runs, options)
-    evaluations = [_at_thresholds(one, options) for one in measured]
+    evaluations = _at_thresholds(measured, options)
     print(f"the report is {report(options.out, [run_of(name) for name in options.runs], measured, evaluations)}")
 
 
 def _analyse(options: Namespace) -> None:
     from ccat.report.analysis import analysis_figures  # noqa: PLC0415 (matplotlib takes a second to import)
 
+    measured = _measured(options.runs, options)
     runs = [run_of(name) for name in options.runs]
-    found = {run.path.name: analyse(run, options.examples, options.iterations) for run in runs}
-    _draw(options.out, {name: figure for name, (_, figure) in analysis_figures(found, [measure(run) for run in runs]).items()})
+    found = {one.run: analyse(run, options.examples, options.iterations) for run, one in zip(runs, measured, strict=True)}
+    _draw(options.out, {name: figure for name, (_, figure) in analysis_figures(found, measured).items()})
     print("a report of these runs shows them, too")
 
 
@@ -123,22 +135,25 @@ def _draw(out: Path, figures: Mapping[str, "Figure"]) -> None:
     print(f"{', '.join(figures)} as SVG, PDF and PNG in {out}")
 
 
-def _at_thresholds(measured: Measured, options: Namespace) -> list[Evaluation]:
-    """At the threshold asked for first."""
-    if getattr(options, "tau", None) is not None:
-        return [evaluate(measured, tau=options.tau)]
-    first = evaluate(measured, options.tpr)
-    others = [tpr for tpr in TPRS if tpr != options.tpr and _reachable(measured, tpr)]
-    return [first, *(evaluate(measured, tpr) for tpr in others)]
+def _at_thresholds(measured: Sequence[Measured], options: Namespace) -> list[list[Evaluation]]:
+    """Each run at the threshold asked for, then at those of further TPRs that all runs have held-out images enough for."""
+    tau = getattr(options, "tau", None)
+    if tau is not None:
+        if tau == math.inf:
+            raise ValueError("--tau inf accepts nothing; τ is a confidence, or none to accept everything")
+        return [[evaluate(one, tau=tau)] for one in measured]
+    others = [tpr for tpr in TPRS if tpr != options.tpr and all(_reachable(one, tpr) for one in measured)]
+    return [[evaluate(one, tpr) for tpr in (options.tpr, *others)] for one in measured]
 
 
 def _measured(names: Sequence[str], options: Namespace) -> list[Measured]:
     """Runs for one table, which have to be of one data set."""
     runs = [run_of(name) for name in names]
-    folders = [run.path.name for run in runs]
+    paths = [run.path.resolve() for run in runs]
+    if len(set(paths)) < len(paths):
+        raise ValueError(f"a run is given twice: {', '.join(names)}")
+    folders = [path.name for path in paths]
     shown = folders if len(set(folders)) == len(runs) else [str(run.path) for run in runs]
-    if len(set(shown)) < len(shown):
-        raise ValueError(f"a run is given twice: {', '.join(shown)}")
     found = [measure(run, name, device_of(options)) for run, name in zip(runs, shown, strict=True)]
     if len({one.dataset for one in found}) > 1:
         raise ValueError("runs of different data sets do not fit into one table: " + ", ".join(f"{m.run} is {m.dataset}" for m in found))

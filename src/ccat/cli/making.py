@@ -10,8 +10,7 @@ import torch
 
 from ccat import engine
 from ccat.cli.arguments import Add, add_device, add_workers, count, device_of, named, overridden, run_of
-from ccat.data import DATASETS
-from ccat.demo import demo
+from ccat.data import DATASETS, UNVERIFIED, data_states, load_dataset
 from ccat.fields import digest, flatten, to_plain
 from ccat.progress import Reporter
 from ccat.recipes import RECIPES, Recipe, label, parse_threat
@@ -32,8 +31,10 @@ def add_commands(add: Add) -> None:
     command.add_argument("name", nargs="?")
     command = add("suites", _suites, "list the suites of attacks, or the cases of one")
     command.add_argument("name", nargs="?")
-    command = add("data", _data, "fetch and check the data sets")
-    command.add_argument("name", nargs="?", default="mnist")
+    command = add("data", _data, "list the data sets, or get and check one")
+    command.add_argument("what", choices=["list", "get"], nargs="?", default="list")
+    command.add_argument("name", nargs="?", help="of the data set to get, or the path of your own")
+    command.add_argument("--unverified", action="store_true", help="take data that cannot be verified")
 
     command = add("train", train_command, "train a model by a recipe, with any of its fields set: --epochs 3 --method.rho 6")
     command.epilog = "`ccat recipes RECIPE` lists the fields that can be set. The recipe comes first."
@@ -41,6 +42,7 @@ def add_commands(add: Add) -> None:
     command.add_argument(
         "--run", type=Path, metavar="DIR", help="the run directory (default: runs/RECIPE, with a suffix if fields are set)"
     )
+    command.add_argument("--unverified", action="store_true", help="train on data that cannot be verified, which the run then records")
     command.add_argument(
         "--threads", type=count, default=1, help="more than one is faster on large models, but not bit-identical (default: 1)"
     )
@@ -71,6 +73,8 @@ def add_commands(add: Add) -> None:
 
 
 def _demo(options: Namespace) -> None:
+    from ccat.demo import demo  # noqa: PLC0415 (matplotlib takes a second to import)
+
     print(demo(options.out, options.full, options.workers or engine.cores()))
 
 
@@ -100,16 +104,24 @@ def _suites(options: Namespace) -> None:
 
 
 def _data(options: Namespace) -> None:
-    load = named(options.name, DATASETS, "dataset")
+    if options.what == "list":
+        rows = [[name, state, how] for name, (state, how) in data_states().items()]
+        print(markdown(["data set", "here", "how to get it"], rows))
+        return
+    if options.name is None:
+        raise ValueError(f"which data set? {', '.join(DATASETS)}, or the path of your own with --unverified")
+    name = UNVERIFIED * options.unverified + options.name
     for split in ("train", "test"):
-        images = load("train" if split == "train" else "test")
-        print(f"{options.name} {split}: {len(images)} images of {'x'.join(map(str, images.x.shape[1:]))}, verified")
+        images = load_dataset(name, split)
+        checked = "unverified" if options.unverified else "verified"
+        classes = f"{int(images.y.max()) + 1} classes"
+        print(f"{options.name} {split}: {len(images)} images of {'x'.join(map(str, images.x.shape[1:]))}, {classes}, {checked}")
 
 
 def train_command(options: Namespace) -> None:
     """`ccat train`."""
     chosen: Recipe = named(options.recipe, RECIPES, "recipe")
-    recipe = overridden(chosen, options.rest)
+    recipe = overridden(chosen, options.rest, options.unverified)
     default = chosen.name if recipe == chosen else f"{chosen.name}-{digest(to_plain(recipe))[:8]}"
     device = device_of(options)
     torch.set_num_threads(options.threads)

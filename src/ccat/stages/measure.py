@@ -7,10 +7,11 @@ from numpy.typing import NDArray
 
 from ccat import metrics
 from ccat.attempts import Attempt, Block
+from ccat.data import names_of_classes
 from ccat.fields import flatten
 from ccat.recipes import THREATS, Case, contains, label, seen
 from ccat.results import Answers, Attacked, Group, Integers, Measured
-from ccat.stages.shared import HELD_OUT, StageError, clean_probabilities, images_of
+from ccat.stages.shared import StageError, clean_probabilities, data_digest, held_out, images_of
 from ccat.store import Run
 from ccat.threats import Threat
 
@@ -18,6 +19,7 @@ from ccat.threats import Threat
 def measure(run: Run, name: str | None = None, device: str = "cpu") -> Measured:
     """Everything stored about a run. Of probabilities, only those of one attempt are in memory at a time."""
     labels = images_of(run.recipe.dataset, "test").y.numpy()
+    last = held_out(run.recipe.dataset)
     clean = answers(clean_probabilities(run, device).numpy(), labels)
     cases: list[Case] = []
     attempts: list[Attacked] = []
@@ -27,15 +29,16 @@ def measure(run: Run, name: str | None = None, device: str = "cpu") -> Measured:
         attempts.append(_attacked(attempt, blocks, labels))
     method = run.recipe.method
     return Measured(
-        run=name or run.path.name,
+        run=name or run.path.resolve().name,
         recipe=flatten(run.recipe) | {"method": type(method).__name__},
         about=run.about,
         method=type(method).__name__,
         dataset=run.recipe.dataset,
         weights=run.weights,
-        labels=labels[:-HELD_OUT],
-        clean=clean[:-HELD_OUT],
-        held_out=clean[-HELD_OUT:].outcome,
+        classes=names_of_classes(run.recipe.dataset),
+        labels=labels[:-last],
+        clean=clean[:-last],
+        held_out=clean[-last:].outcome,
         attempts=tuple(attempts),
         groups=_groups(cases, seen(method)),
         notes=_notes(run, attempts),
@@ -85,6 +88,10 @@ def _require_current(run: Run, attempt: Attempt) -> None:
         raise StageError(
             f"{run.path}: the weights changed after they were attacked; "
             f"`ccat prune {shlex.quote(str(run.path))}` deletes what belongs to other weights, then attack again"
+        )
+    if attempt.data != data_digest(run.recipe.dataset):
+        raise StageError(
+            f"{run.path}: {run.recipe.dataset} is not the data that was attacked; get that back, or use another --run directory"
         )
 
 

@@ -8,12 +8,12 @@ from functools import lru_cache
 import torch
 from torch import Tensor, nn
 
-from ccat.data import DATASETS, Images
+from ccat.data import Images, load_dataset
 from ccat.store import Run
 
 Progress = Callable[[int, int, str], None]  # done, of how many, what
 
-HELD_OUT = 1000  # the last test images choose the threshold and are not counted
+HELD_OUT = 1000  # so many test images, the last ones, choose the threshold and are not counted; of small sets half of them
 
 
 class StageError(Exception):
@@ -23,7 +23,17 @@ class StageError(Exception):
 @lru_cache(maxsize=4)
 def images_of(dataset: str, split: str) -> Images:
     """A split of a data set; loaded once per process."""
-    return DATASETS[dataset]("train" if split == "train" else "test")
+    return load_dataset(dataset, split)
+
+
+def held_out(dataset: str) -> int:
+    """How many of the last test images choose the threshold."""
+    return min(HELD_OUT, len(images_of(dataset, "test")) // 2)
+
+
+def counted(dataset: str) -> Images:
+    """The test images that are attacked and counted."""
+    return images_of(dataset, "test")[: -held_out(dataset)]
 
 
 @lru_cache(maxsize=4)

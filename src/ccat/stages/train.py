@@ -22,7 +22,7 @@ from ccat.store import Run, Tensors
 
 def begin(path: Path, recipe: Recipe, device: str) -> Run:
     """The run of a recipe, new or there already. What the data cannot give is refused before anything is written."""
-    _split(recipe)
+    _arguments(recipe, _split(recipe)[0])
     return Run.create(path, recipe, device)
 
 
@@ -62,7 +62,9 @@ def _epoch(
     for step, rows in enumerate(order):
         for group in optimiser.param_groups:
             group["lr"] = recipe.rate * recipe.schedule(epoch + step / steps, recipe.epochs)
-        loss = recipe.method(model, model, x[rows].float() / 255, y[rows], generator)
+        images = x[rows].float() / 255
+        images = images if recipe.augmentation is None else recipe.augmentation(images, generator)
+        loss = recipe.method(model, model, images, y[rows], generator)
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
@@ -84,8 +86,13 @@ def _split(recipe: Recipe) -> tuple[Images, Images]:
 
 
 def _arguments(recipe: Recipe, images: Images) -> dict[str, int]:
-    _, channels, size, _ = images.x.shape
-    return {"channels": channels, "size": size} if recipe.model == "lenet" else {"channels": channels}
+    _, channels, height, width = images.x.shape
+    shape = {"channels": channels, "classes": int(images_of(recipe.dataset, "train").y.max()) + 1}
+    if recipe.model != "lenet":
+        return shape
+    if height != width:
+        raise StageError(f"lenet takes square images, not {height}x{width}: choose --model resnet20, or crop them")
+    return {**shape, "size": height}
 
 
 def _probe(probe: Probe, model: nn.Module, images: Images, generator: Generator) -> dict[str, float]:

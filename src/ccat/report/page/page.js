@@ -33,7 +33,7 @@ function rates(run, key) {
   }
   const bad = run.attacked[key];
   const count = bad.score.length;
-  if (data.threats.find((t) => t.key === key).source === "noise") return { rerr: [bad.score, count] };
+  if (data.threats.find((t) => t.key === key).source === "noise") return { rerr: [bad.score, Float64Array.from(bad.score, () => Infinity)] };
   const part = new Float64Array(count), whole = new Float64Array(count);
   for (let n = 0; n < count; n++) {
     const levels = [];
@@ -43,18 +43,20 @@ function rates(run, key) {
     whole[n] = Math.max(clean.score[n], bad.score[n]);
   }
   const negative = own(bad.score, (n) => bad.wrong[n] && !clean.wrong[n]);
-  return { rerr: [part, whole], fpr: [negative, count], negative };
+  const right = own(clean.score.slice(0, count), (n) => !clean.wrong[n]);
+  return { rerr: [part, whole], fpr: [negative, count], tpr: [right, reaching(right, -Infinity)], negative };
 }
 const reaching = (levels, tau) => levels.reduce((sum, level) => sum + (level >= tau), 0);
 function share([part, whole], tau) {
   const all = typeof whole === "number" ? whole : reaching(whole, tau);
   return all ? reaching(part, tau) / all : typeof whole === "number" ? NaN : 0;
 }
-function percent(value) {
-  if (Number.isNaN(value)) return "–";
-  const v = 100 * value;
-  return v - Math.floor(v) === 0.25 ? `${Math.floor(v)}.2` : v.toFixed(1); // half to even, as Python
+function fixed(value, digits) { // exact halves to even, as Python
+  const scaled = value * 10 ** digits, below = Math.floor(scaled);
+  const half = scaled - below === 0.5 && Number.isInteger(value * 2 ** 20);
+  return (half && below % 2 === 0 ? below / 10 ** digits : value).toFixed(digits);
 }
+const percent = (value) => (Number.isNaN(value) ? "–" : fixed(100 * value, 1));
 const cached = new Map();
 function ratesOf(run, key) {
   const name = `${data.runs.indexOf(run)} ${key}`;
@@ -78,9 +80,8 @@ function drawn(name, attributes, ...children) {
 const colour = (run) => `var(--c${run.colour % 6})`;
 const dashes = (run) => ["", "6 3", "2 3", "8 3 2 3"][run.dash % 4];
 function swatch(run) {
-  const made = element("span", { className: "swatch" });
-  made.style.background = colour(run);
-  return made;
+  const line = drawn("line", { x1: 0, x2: 28, y1: 7, y2: 7, stroke: colour(run), "stroke-width": 4, "stroke-dasharray": dashes(run) });
+  return drawn("svg", { viewBox: "0 0 28 14", class: "swatch", "aria-hidden": "true" }, line);
 }
 function options(select, entries) {
   select.replaceChildren(...entries.map(([value, text]) => element("option", { value, textContent: text })));
@@ -93,7 +94,7 @@ function showMain() {
   const rows = data.runs.map((run) => {
     const tau = tauOf(run), clean = ratesOf(run);
     const cells = [share(clean.error, tau), share(clean.accepted, tau)].map(percent);
-    cells.push(tau.toFixed(3), percent(share(clean.tpr, tau)));
+    cells.push(fixed(tau, 3), percent(share(clean.tpr, tau)));
     const row = element("tr", {}, element("td", {}, swatch(run), run.name), ...cells.map((textContent) => element("td", { textContent })));
     for (const threat of data.threats) {
       const cell = element("td", { textContent: "–" });
@@ -145,9 +146,9 @@ function showCurves() {
     if (rate.negative) {
       const negatives = reaching(rate.negative, -Infinity);
       if (negatives) {
-        const scores = [...new Set([...run.clean.score, ...rate.negative.filter((s) => !Number.isNaN(s))])].sort((a, b) => b - a);
+        const scores = [...new Set([...run.clean.score.slice(0, rate.negative.length), ...rate.negative.filter((s) => !Number.isNaN(s))])].sort((a, b) => b - a);
         const every = Math.ceil(scores.length / 300);
-        const at = (tau) => [reaching(rate.negative, tau) / negatives, share(ratesOf(run).tpr, tau)];
+        const at = (tau) => [reaching(rate.negative, tau) / negatives, share(rate.tpr, tau)];
         roc.push(path([[0, 0], ...scores.filter((_, n) => n % every === 0).map(at), [1, 1]], run));
         const [x, y] = at(run.tau);
         roc.push(drawn("circle", { cx: X(x), cy: Y(y), r: 5, fill: colour(run) }));
@@ -171,7 +172,7 @@ function histogram(run, key) {
     return counts;
   };
   const [good, worse] = [shares(clean), shares(found)];
-  const top = Math.max(...good, ...worse, 0.01);
+  const top = [0.04, 0.08, 0.12, 0.2, 0.4, 0.6, 0.8, 1].find((round) => round >= Math.max(...good, ...worse) - 1e-9);
   const parts = axes("confidence", "share in %", top);
   const bar = (height, n, attributes) => drawn("rect", {
     x: X(n / bins) + 1, width: X(1 / bins) - X(0) - 2, y: Y(height / top), height: Y(0) - Y(height / top), ...attributes });
@@ -186,18 +187,19 @@ function histogram(run, key) {
 
 // ---- gallery
 
-function verdict(wrong, score, tau) {
-  if (score < tau) return ["rejected", "held"];
-  return wrong ? ["got through", "through"] : ["accepted, right", "held"];
+function verdict(fails, accepted) {
+  if (fails) return ["got through", "through"];
+  return accepted ? ["accepted, right", "held"] : ["rejected", "held"];
 }
-const className = (n) => (data.classes && data.classes[n] !== undefined ? data.classes[n] : String(n));
+const className = (n) => (data.classes[n] === undefined ? String(n) : data.classes[n]);
 function showGallery() {
   const run = data.runs[Number(byId("gallery-run").value)], key = byId("gallery-threat").value;
   const cards = (run.gallery[key] || []).map((one) => {
     const images = element("div", { className: "images" }, ...[[one.image, "image"], [one.adversarial, "attacked"], [one.difference, "difference"]]
       .map(([source, alt]) => element("img", { src: source, alt: `${alt} ${one.row}` })));
     const noise = one.label === null;
-    const [text, kind] = verdict(noise || one.predicted !== one.label, one.confidence, tauOf(run));
+    const accepted = one.confidence >= tauOf(run);
+    const [text, kind] = verdict(accepted && (noise || one.predicted !== one.label), accepted);
     const first = noise ? `noise ${one.row}` : `image ${one.row}, a ${className(one.label)}`;
     return element("div", { className: "card" }, images,
       element("div", { textContent: `${first}: taken for ${className(one.cleanPredicted)} at ${percent(one.cleanConfidence)} %` }),
@@ -217,9 +219,10 @@ function showExamples() {
   const noise = data.threats.find((t) => t.key === key)?.source === "noise";
   const words = byId("examples-filter").value.toLowerCase().split(/\s+/).filter(Boolean);
   const tau = tauOf(run);
+  const rate = bad && ratesOf(run, key);
   let rows = [];
   for (let n = 0; bad && n < bad.score.length; n++) {
-    const outcome = verdict(bad.wrong[n], bad.score[n], tau)[0];
+    const outcome = verdict(rate.rerr[0][n] >= tau, rate.rerr[1][n] >= tau)[0];
     const clean = noise ? ["–", "–", "–"] : [run.labels[n], run.clean.predicted[n], run.clean.score[n]];
     rows.push([n, ...clean, bad.predicted[n], bad.score[n], outcome, bad.by[n] === 65535 ? "none succeeded" : run.attempts[bad.by[n]]]);
   }
@@ -262,7 +265,8 @@ for (const id of ["gallery-run", "examples-run"]) {
 byId("tau").addEventListener("input", () => choose(Number(byId("tau").value)));
 byId("tau-number").addEventListener("input", () => {
   const value = byId("tau-number").value;
-  if (value !== "" && Number.isFinite(Number(value))) choose(Number(value));
+  if (value === "") choose(null);
+  else if (Number.isFinite(Number(value))) choose(Number(value));
 });
 byId("tau-own").addEventListener("click", () => choose(null));
 byId("curve-threat").addEventListener("change", showCurves);
