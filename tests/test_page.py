@@ -159,7 +159,7 @@ def test_curves_gallery_and_other_controls(shown: Page) -> None:
     shown.select_option("#curve-threat", "test L2:3")
     found = evaluate(RUNS[0], 0.9)
     dot = shown.eval_on_selector("#rerr-chart circle", "dot => [dot.getAttribute('cx'), dot.getAttribute('cy')].map(Number)")
-    assert dot == pytest.approx([46 + found.tau * 364, 240 - found.attacks[1].pooled.error.value * 230], abs=0.01)
+    assert dot == pytest.approx([46 + found.tau * 356, 240 - found.attacks[1].pooled.error.value * 230], abs=0.01)
     shown.select_option("#gallery-threat", "test L2:3")
     assert "not kept" in (shown.text_content("#gallery") or "")
 

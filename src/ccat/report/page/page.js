@@ -114,7 +114,7 @@ function showMain() {
 
 // ---- charts
 
-const W = 420, H = 280, LEFT = 46, RIGHT = 10, TOP = 10, BOTTOM = 40;
+const W = 420, H = 280, LEFT = 46, RIGHT = 18, TOP = 10, BOTTOM = 40;
 const X = (value) => LEFT + value * (W - LEFT - RIGHT);
 const Y = (value) => H - BOTTOM - value * (H - TOP - BOTTOM);
 function axes(xLabel, yLabel, top = 1, right = 1) {
