@@ -312,7 +312,8 @@ def test_lists_and_data(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shown = says(capsys, "suites", "demo")
     assert re.search(r"APGD-CE random +\| test +\| +1 \| +101 \| +100 \|", shown)
     assert f"per image {28 * 101 + 9 * 1001} forwards and {28 * 100} backwards in all" in shown
-    assert "mnist train: 60000 images of 1x28x28, verified" in says(capsys, "data")
+    assert "fashion-mnist" in says(capsys, "data")
+    assert "mnist train: 60000 images of 1x28x28, 10 classes, verified" in says(capsys, "data", "get", "mnist")
 
 
 @pytest.mark.parametrize(
@@ -350,7 +351,7 @@ def test_lists_and_data(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("score tiny no_x_adv.npz --threat Linf:0.2 --name a", "x_adv"),
         ("score tiny shape.npz --threat Linf:0.2 --name a", "(1, 28, 28), not (100, 3, 4, 4)"),
         ("score tiny range.npz --threat Linf:0.2 --name a", "in [0,1], but range over"),
-        ("data cifar", "did you mean mnist"),
+        ("data get cifar", "there is no dataset 'cifar'; there are mnist, fashion-mnist, svhn, cifar10"),
         ("suites nope", "did you mean"),
         ("evaluate tiny --colour red", "unrecognized arguments: --colour red"),
     ],
@@ -454,7 +455,7 @@ def test_an_interrupt_ends_cleanly_and_says_how_to_go_on(here: Path) -> None:
     process = start(here / "p.py", "train", *TINY, "--epochs", "200", "--run", "runs/x")
     wait_for("runs/x/checkpoint.safetensors", process)
     process.send_signal(signal.SIGINT)
-    _, text = process.communicate(timeout=20)
+    _, text = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "Traceback" not in text
     assert "goes on from there:\n  ccat train mnist-ccat-demo --images=400" in text
@@ -467,7 +468,7 @@ def test_an_interrupt_ends_the_workers_too(trained: Run, here: Path) -> None:
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     assert len(children) >= 2
     process.send_signal(signal.SIGINT)
-    _, text = process.communicate(timeout=20)
+    _, text = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "Traceback" not in text
     time.sleep(1)

@@ -10,10 +10,11 @@ import numpy as np
 from ccat import metrics
 from ccat.intervals import REPLICATES, Estimate, bootstrap, clopper_pearson, resampled_thresholds, resamples
 from ccat.metrics import Floats, Outcome, Rate
-from ccat.results import Answers, Attacked, Evaluation, Group, Integers, Measured, Pooled, UnderAttack
+from ccat.results import Answers, Attacked, Evaluation, Group, Integers, Measured, Pooled, UnderAttack, UnderCorruption
 
 STRONGEST = 5
 ALL = "all unseen"
+MEAN, POOLED = "mean", "pooled"
 _NOTHING = Estimate(math.nan, math.nan, math.nan)
 
 
@@ -55,6 +56,7 @@ def evaluate(measured: Measured, tpr: float = 0.99, tau: float | None = None, se
         error_without_rejection=metrics.error(clean, -math.inf),
         attacks=tuple(_under_attack(measured, group, at) for group in measured.groups),
         unseen=_unseen(measured, at),
+        corruptions=_corruptions(measured, at.tau),
         notes=measured.notes,
     )
 
@@ -140,3 +142,44 @@ def _unseen(measured: Measured, at: _Threshold) -> dict[str, Pooled]:
         if members:
             found[threat or ALL] = _pooled(threat or ALL, measured, members, at)
     return found
+
+
+def _corruptions(measured: Measured, tau: float) -> tuple[UnderCorruption, ...]:
+    """Each on its own, then for each set the mean over them, at every severity where there are several, and all pooled."""
+    clean = measured.clean.outcome
+    found: list[UnderCorruption] = []
+    for name in dict.fromkeys(one.set for one in measured.corrupted):
+        members = [one for one in measured.corrupted if one.set == name]
+        single = [_corrupted(name, one.name, one.severity, one.answers.outcome, clean, tau) for one in members]
+        severities = sorted({one.severity for one in members})
+        means = [_mean([one for one in single if one.severity == severity], severity) for severity in severities if len(severities) > 1]
+        outcomes = [one.answers.outcome for one in members]
+        pooled = Outcome(np.concatenate([one.wrong for one in outcomes]), np.concatenate([one.score for one in outcomes]))
+        found += [*single, *means, _mean(single, None), _corrupted(name, POOLED, None, pooled, clean, tau)]
+    return tuple(found)
+
+
+def _corrupted(name: str, corruption: str, severity: int | None, outcome: Outcome, clean: Outcome, tau: float) -> UnderCorruption:
+    wrong = outcome.score[outcome.wrong]
+    fpr = float((wrong >= tau).mean()) if len(wrong) else math.nan
+    right = clean.score[~clean.wrong]
+    return UnderCorruption(
+        set=name,
+        name=corruption,
+        severity=severity,
+        examples=len(outcome),
+        error=metrics.error(outcome, tau),
+        error_without_rejection=metrics.error(outcome, -math.inf),
+        coverage=metrics.coverage(outcome, tau),
+        tnr=1 - fpr,
+        fpr=fpr,
+        auc=metrics.area(right, wrong),
+    )
+
+
+def _mean(parts: Sequence[UnderCorruption], severity: int | None) -> UnderCorruption:
+    """Of every number, over the corruptions that have it."""
+    names = ("error", "error_without_rejection", "coverage", "tnr", "fpr", "auc")
+    values = {name: [value for part in parts if not math.isnan(value := getattr(part, name))] for name in names}
+    means = {name: float(np.mean(found)) if found else math.nan for name, found in values.items()}
+    return UnderCorruption(parts[0].set, MEAN, severity, min(part.examples for part in parts), **means)

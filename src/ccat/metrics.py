@@ -205,7 +205,11 @@ def tnr(clean: Outcome, adversarial: Outcome, tau: Tau) -> Tau:
 
 def auc(clean: Outcome, adversarial: Outcome) -> float:
     """Area under the ROC curve of positives against negatives; NaN where one of them is missing."""
-    positives, negatives = clean.score[~clean.wrong], adversarial.score[_negative(clean, adversarial)]
+    return area(clean.score[~clean.wrong], adversarial.score[_negative(clean, adversarial)])
+
+
+def area(positives: Floats, negatives: Floats) -> float:
+    """Under the ROC curve of two lists of scores; NaN where one of them is empty."""
     if len(positives) == 0 or len(negatives) == 0:
         return math.nan
     from sklearn.metrics import roc_auc_score  # noqa: PLC0415 (it takes a second to import, in every worker process)

@@ -70,6 +70,7 @@ class Measured:
     attempts: tuple[Attacked, ...]
     groups: tuple[Group, ...]
     notes: tuple[str, ...]
+    corrupted: tuple["Corrupted", ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +83,35 @@ class Picture:
     attacked: NDArray[np.float32]
     answer: tuple[int, float]
     attacked_answer: tuple[int, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Corrupted:
+    """The answers to the first test images under one corruption of a set."""
+
+    set: str
+    name: str
+    severity: int
+    answers: Answers
+
+
+@dataclass(frozen=True)
+class UnderCorruption:
+    """One corruption at one severity, or all of a set: their mean, and pooled as if they were one set of images.
+
+    TNR and FPR are over the wrong answers, rejected and accepted; AUC tells them from correctly classified clean images.
+    """
+
+    set: str
+    name: str
+    severity: int | None
+    examples: int
+    error: float
+    error_without_rejection: float
+    coverage: float
+    tnr: float
+    fpr: float
+    auc: float
 
 
 @dataclass(frozen=True)
@@ -138,6 +168,7 @@ class Evaluation:
     error_without_rejection: float
     attacks: tuple[UnderAttack, ...]
     unseen: Mapping[str, Pooled] = field(default_factory=dict)
+    corruptions: tuple[UnderCorruption, ...] = ()
     notes: tuple[str, ...] = ()
 
 

@@ -6,6 +6,7 @@
     model.safetensors           the trained model
     clean.safetensors           probabilities of the test split
     attempts/KEY/0003.safetensors   block 3 of one restart of one case: probabilities, value, cost
+    corrupted/SET.safetensors       probabilities of corrupted test images
     worst/THREAT/0003.safetensors   perturbations of block 3: the worst of all attempts, per example
     evaluation.json             what `ccat evaluate` made of it (report/evaluation.schema.json)
     analysis.json               what `ccat analyse` found
@@ -245,6 +246,24 @@ class Run:
 
     def save_analysis(self, analysis: Mapping[str, Any]) -> None:
         write_whole(self.path / "analysis.json", json.dumps({"schema": SCHEMA, **analysis, "weights": self.weights}).encode())
+
+    # ---- corrupted images
+
+    def corrupted(self, name: str, data: str) -> tuple[Tensors, dict[str, Any]] | None:
+        """The probabilities of a set by "corruption severity", and how it was made; if they are of these weights and this data."""
+        file = f"corrupted/{name}.safetensors"
+        if not (self.path / file).exists():
+            return None
+        tensors, about = self._read(file, "delete it, `ccat corrupt` makes it anew")
+        fits = about.get("weights") == self.weights and about.get("data") == data
+        return (tensors, about.get("made", {})) if fits else None
+
+    def save_corrupted(self, name: str, probabilities: Tensors, data: str, made: Mapping[str, Any]) -> None:
+        (self.path / "corrupted").mkdir(exist_ok=True)
+        self._write(f"corrupted/{name}.safetensors", probabilities, weights=self.weights, data=data, made=dict(made))
+
+    def corrupted_sets(self) -> list[str]:
+        return sorted(file.stem for file in (self.path / "corrupted").glob("*.safetensors"))
 
     # ---- perturbations
 

@@ -19,7 +19,7 @@ from ccat.stages import analyse, measure
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TABLES = ("main", "thresholds", "unseen", "attacks", "strongest")
+TABLES = ("main", "thresholds", "unseen", "attacks", "strongest", "corruptions")
 TPRS = (0.99, 0.98, 0.95)
 
 

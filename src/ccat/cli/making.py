@@ -15,7 +15,7 @@ from ccat.fields import digest, flatten, to_plain
 from ccat.progress import Reporter
 from ccat.recipes import RECIPES, Recipe, label, parse_threat
 from ccat.report import markdown, write_examples
-from ccat.stages import attack, begin, export, score, train
+from ccat.stages import attack, begin, corrupt, export, score, train
 from ccat.stages.shared import images_of
 from ccat.suites import SUITES, image_shape, select
 
@@ -56,6 +56,12 @@ def add_commands(add: Add) -> None:
     command.add_argument("--examples", type=int, default=200, help="how many test images, in hundreds (default: 200)")
     command.add_argument("--keep", choices=["worst", "none"], default="worst", help="which perturbations to keep (default: the worst ones)")
     add_workers(command)
+    add_device(command)
+
+    command = add("corrupt", _corrupt, "measure a run on corrupted test images: MNIST-C, CIFAR-10-C, published or generated")
+    command.add_argument("run")
+    command.add_argument("--examples", type=count, help="the first so many test images (default: all that are counted)")
+    command.add_argument("--seed", type=int, default=0, help="of generated corruptions (default: 0)")
     add_device(command)
 
     command = add("export", _export, "write the worst adversarial examples found")
@@ -146,6 +152,12 @@ def attack_command(options: Namespace) -> None:
     workers = options.workers or (engine.cores() if device == "cpu" else 1)
     computed = attack(run, options.suite, suite, options.examples, workers, device, Reporter(run.path.name), options.keep)
     print(f"{run.path}: {computed} blocks computed; `ccat evaluate {shlex.quote(str(run.path))}` shows the outcome")
+
+
+def _corrupt(options: Namespace) -> None:
+    run = run_of(options.run)
+    name = corrupt(run, device_of(options), Reporter(run.path.name), options.examples, options.seed)
+    print(f"{run.path}: {name} is stored; `ccat evaluate {shlex.quote(str(run.path))} --table corruptions` shows it")
 
 
 def _export(options: Namespace) -> None:

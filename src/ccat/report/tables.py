@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ccat.comparison import Compared
-from ccat.evaluation import ALL
+from ccat.evaluation import ALL, MEAN
 from ccat.intervals import Estimate
 from ccat.proposition import Training, condition, solve
 from ccat.results import Evaluation, UnderAttack
@@ -57,24 +57,29 @@ _FPR = "FPR: successful adversarial examples accepted, of all attacked images. P
 def main_table(evaluations: Sequence[Evaluation]) -> Table:
     """One row per run: clean error, coverage, and the error under each threat."""
     threats = _threats(evaluations)
+    sets = list(dict.fromkeys(c.set for one in evaluations for c in one.corruptions))
     rows = []
     for one in evaluations:
         found = {(a.source, a.threat): Share.of(a.pooled.error, "*" * a.seen) for a in one.attacks}
+        means = {c.set: Share(c.error) for c in one.corruptions if c.name == MEAN and c.severity is None}
         sizes = {a.pooled.examples for a in one.attacks}
         numbers = (Share.of(one.error), Share.of(one.coverage), Number(one.tau, 3), Share.of(one.tpr))
-        rows.append((one.run, *numbers, *(found.get(threat, "–") for threat in threats), _range(sizes)))
+        rows.append(
+            (one.run, *numbers, *(found.get(threat, "–") for threat in threats), *(means.get(name, "–") for name in sets), _range(sizes))
+        )
     tries = [_range({a.pooled.attempts for one in evaluations for a in one.attacks if (a.source, a.threat) == t}) for t in threats]
     held_out = _range({one.held_out for one in evaluations})
     return Table(
         "main",
         f"Errors of what is accepted, {_at(evaluations)}",
-        ("run", "Err", "accepted", "τ", "TPR", *map(_column, threats), "images"),
+        ("run", "Err", "accepted", "τ", "TPR", *map(_column, threats), *sets, "images"),
         tuple(rows),
         (
             f"In %. {_REJECTED}",
             f"Err: wrong of accepted; accepted: of all; TPR: accepted of correct; over {_range({one.images for one in evaluations})} test "
             f"images. τ was chosen on {held_out} others; the interval of the TPR is that of this τ.",
             f"{', '.join(_column(t) for t in threats if t[0] == 'test') or 'Threats'}: RErr, {_RERR.removeprefix('RErr: ')}",
+            *(f"{name}: Err, mean over corruptions." for name in sets),
             "distal: adversarial noise images accepted, of all of them (an FPR). * training has seen this threat. – not attacked.",
             *(
                 ["Attempts per image: " + ", ".join(f"{n} for {_column(t)}" for n, t in zip(tries, threats, strict=True)) + "."]
@@ -131,6 +136,23 @@ def families_table(evaluations: Sequence[Evaluation]) -> Table:
         "no rejection: RErr where everything is accepted. Costs are per image.",
     )
     return Table("attacks", f"Attack by attack, {_at(evaluations)}", head, tuple(rows), legend)
+
+
+def corruptions_table(evaluations: Sequence[Evaluation]) -> Table:
+    """Corruption by corruption."""
+    rows: list[tuple[Cell, ...]] = []
+    for one in evaluations:
+        for c in one.corruptions:
+            which = (one.run, c.set, c.name, "–" if c.severity is None else str(c.severity), str(c.examples))
+            shares = (Share(value) for value in (c.error, c.error_without_rejection, c.coverage, c.tnr, c.fpr))
+            rows.append((*which, *shares, Number(c.auc, 3)))
+    head = ("run", "set", "corruption", "severity", "images", "Err", "no rejection", "accepted", "TNR", "FPR", "AUC")
+    legend = (
+        "In %, but AUC. A confidence below τ is rejected. Err: wrong of accepted; no rejection: wrong of all; accepted: of all.",
+        "TNR and FPR: rejected and accepted, of the wrong answers. AUC: of telling correctly classified clean images from wrong answers.",
+        "mean: over corruptions, each counting the same; pooled: all their images as one set.",
+    )
+    return Table("corruptions", f"Corrupted images, {_at(evaluations)}", head, tuple(rows), legend)
 
 
 def strongest_table(evaluations: Sequence[Evaluation]) -> Table:
@@ -212,7 +234,7 @@ def tables(at: Sequence[Sequence[Evaluation]]) -> list[Table]:
     """All of them; for each run its evaluations, the one that tables of one threshold show first."""
     first = [evaluations[0] for evaluations in at]
     several = [thresholds_table(at)] if len(at[0]) > 1 else []
-    found = [*several, unseen_table(first), families_table(first), strongest_table(first)]
+    found = [*several, unseen_table(first), families_table(first), strongest_table(first), corruptions_table(first)]
     return [main_table(first), *(table for table in found if len(table.head) > 1 and table.rows)]
 
 

@@ -2,8 +2,23 @@
 
 from ccat.stages.analyse import analyse, analysis_of
 from ccat.stages.attack import attack, export, pictures, score
+from ccat.stages.corrupt import contact_sheet, corrupt
 from ccat.stages.measure import measure
 from ccat.stages.shared import Progress, StageError
 from ccat.stages.train import begin, train
 
-__all__ = ["Progress", "StageError", "analyse", "analysis_of", "attack", "begin", "export", "measure", "pictures", "score", "train"]
+__all__ = [
+    "Progress",
+    "StageError",
+    "analyse",
+    "analysis_of",
+    "attack",
+    "begin",
+    "contact_sheet",
+    "corrupt",
+    "export",
+    "measure",
+    "pictures",
+    "score",
+    "train",
+]

@@ -10,7 +10,7 @@ from ccat.attempts import Attempt, Block
 from ccat.data import names_of_classes
 from ccat.fields import flatten
 from ccat.recipes import THREATS, Case, contains, label, seen
-from ccat.results import Answers, Attacked, Group, Integers, Measured
+from ccat.results import Answers, Attacked, Corrupted, Group, Integers, Measured
 from ccat.stages.shared import StageError, clean_probabilities, data_digest, held_out, images_of
 from ccat.store import Run
 from ccat.threats import Threat
@@ -42,6 +42,7 @@ def measure(run: Run, name: str | None = None, device: str = "cpu") -> Measured:
         attempts=tuple(attempts),
         groups=_groups(cases, seen(method)),
         notes=_notes(run, attempts),
+        corrupted=_corrupted(run, labels[:-last]),
     )
 
 
@@ -67,6 +68,17 @@ def _attacked(attempt: Attempt, blocks: list[Block], labels: Integers) -> Attack
         sum(block.backwards for block in blocks),
         sum(block.seconds for block in blocks),
     )
+
+
+def _corrupted(run: Run, labels: Integers) -> tuple[Corrupted, ...]:
+    found = []
+    for name in run.corrupted_sets():
+        stored = run.corrupted(name, data_digest(run.recipe.dataset))
+        for key, probabilities in stored[0].items() if stored else ():
+            corruption, severity = key.rsplit(" ", 1)
+            given = answers(probabilities.numpy(), labels[: len(probabilities)])
+            found.append(Corrupted(name, corruption, int(severity), given))
+    return tuple(sorted(found, key=lambda one: (one.set, one.name, one.severity)))
 
 
 def _groups(cases: list[Case], known: Threat | None) -> tuple[Group, ...]:

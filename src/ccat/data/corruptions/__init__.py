@@ -117,4 +117,4 @@ def _load(images: Path, labels: Path, rows: slice) -> Images:
         raise ValueError(f"{images} or {labels.name} beside it is damaged or missing ({broken})") from broken
     if x.dtype != np.uint8 or x.ndim != 4 or len(x) != len(y) or len(x) == 0:
         raise ValueError(f"{images} holds {x.dtype} of {x.shape} for {len(y)} labels, not bytes (N, H, W, C)")
-    return Images(torch.from_numpy(np.ascontiguousarray(x.transpose(0, 3, 1, 2))), torch.from_numpy(np.asarray(y, dtype=np.int64)))
+    return Images(torch.from_numpy(np.array(x.transpose(0, 3, 1, 2), order="C")), torch.from_numpy(np.array(y, dtype=np.int64)))

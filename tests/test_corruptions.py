@@ -1,0 +1,168 @@
+"""Corruptions: each is what its name says, seeded, in range; published files are read with all severities; runs are measured on them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from test_stages import TINY, says
+
+from ccat.cli import main
+from ccat.data import Images
+from ccat.data.corruptions import CIFAR10_C, MNIST_C, Corruption, blur, corrupted, noise, published
+from ccat.evaluation import evaluate
+from ccat.stages import contact_sheet, measure
+from ccat.stages.corrupt import corruptions_of
+from ccat.store import Run
+
+RNG = np.random.default_rng(3)
+COLOUR = Images(torch.from_numpy(RNG.integers(30, 226, (12, 3, 32, 32), dtype=np.uint8)), torch.zeros(12, dtype=torch.int64))
+CASES = [("mnist", name, 1) for name in MNIST_C] + [("cifar10", name, severity) for name in CIFAR10_C for severity in range(1, 6)]
+
+
+def test_the_families_are_complete() -> None:
+    assert len(MNIST_C) == 15
+    assert {len(levels) for levels in MNIST_C.values()} == {1}
+    assert len(CIFAR10_C) == 19
+    assert {len(levels) for levels in CIFAR10_C.values()} == {5}
+
+
+@pytest.mark.parametrize(("family", "name", "severity"), CASES)
+def test_every_corruption_changes_the_image_and_is_seeded(family: str, name: str, severity: int, mnist_test: Images) -> None:
+    images, table = (mnist_test[:12], MNIST_C) if family == "mnist" else (COLOUR, CIFAR10_C)
+    one, again = (corrupted(images, table, name, severity, seed=1) for _ in range(2))
+    assert one.x.equal(again.x)
+    assert one.x.shape == images.x.shape
+    assert one.y.equal(images.y)
+    changed = (one.x != images.x).flatten(1).any(1)
+    assert changed.all(), "every image"
+    assert one.x.float().std() > 1, "something is left to see"
+
+
+@pytest.mark.parametrize(
+    "name", ["gaussian_noise", "shot_noise", "impulse_noise", "speckle_noise", "gaussian_blur", "contrast", "jpeg_compression", "zoom_blur"]
+)
+def test_a_higher_severity_changes_more(name: str) -> None:
+    smooth = Images(torch.from_numpy(blurred(COLOUR.x.numpy())), COLOUR.y)
+    images = COLOUR if "blur" in name else smooth
+    sizes = [(corrupted(images, CIFAR10_C, name, severity).x.float() - images.x.float()).abs().mean().item() for severity in range(1, 6)]
+    assert sizes == sorted(sizes)
+
+
+def blurred(x: np.ndarray) -> np.ndarray:
+    return (
+        np.rint(blur.gaussian_blur(x.transpose(0, 2, 3, 1) / 1.0, np.random.default_rng(0), 2.0))
+        .astype(np.uint8)
+        .transpose(0, 3, 1, 2)
+        .copy()
+    )
+
+
+def apply(change: Corruption, x: np.ndarray) -> np.ndarray:
+    return change(x, np.random.default_rng(0))
+
+
+def test_known_values() -> None:
+    grey = np.full((1, 8, 8, 1), 0.25)
+    assert apply(lambda x, rng: noise.brightness(x, rng, 0.5), grey) == pytest.approx(0.75)
+    flat = np.concatenate([np.zeros((1, 4, 8, 3)), np.ones((1, 4, 8, 3))], axis=1)
+    assert np.unique(apply(lambda x, rng: noise.contrast(x, rng, 0.5), flat)) == pytest.approx([0.25, 0.75])
+    red = np.zeros((1, 2, 2, 3)) + np.array([0.8, 0.4, 0.4])
+    assert apply(lambda x, rng: noise.saturate(x, rng, 0.0, 0.0), red) == pytest.approx(0.8), "no colour is left"
+    assert apply(lambda x, rng: noise.saturate(x, rng, 1.0, 0.0), red) == pytest.approx(red)
+    drawn = apply(lambda x, rng: noise.impulse_noise(x, rng, 0.2), np.full((1, 200, 200, 1), 0.5))
+    assert np.mean(drawn == 0) == pytest.approx(0.1, abs=0.01)
+    assert np.mean(drawn == 1) == pytest.approx(0.1, abs=0.01)
+    poisson = apply(lambda x, rng: noise.shot_noise(x, rng, 3), np.full((1, 200, 200, 1), 0.5))
+    assert (poisson.mean(), poisson.var()) == pytest.approx((0.5, 0.5 / 3), abs=0.01)
+    point = np.zeros((1, 28, 28, 1))
+    point[0, 14, 14] = 1
+    places = {tuple(np.argwhere(corrupt_one(point, seed)[0, :, :, 0] > 0.5)[0] - 14) for seed in range(20)}
+    assert places == {(a, b) for a in (-3, 3) for b in (-3, 3)}, "translated by three pixels along both axes"
+    turned = blur.rotate(point, np.random.default_rng(0), 0.4)
+    assert turned.sum() == pytest.approx(1, abs=0.2), "about the centre"
+
+
+def corrupt_one(x: np.ndarray, seed: int) -> np.ndarray:
+    return blur.translate(x, np.random.default_rng(seed), 3)
+
+
+def test_mnist_specials(mnist_test: Images) -> None:
+    striped = corrupted(mnist_test[:5], MNIST_C, "stripe", 1)
+    inner = slice(7, 21)
+    assert striped.x[..., inner].equal(mnist_test[:5].x[..., inner])
+    assert striped.x[..., :7].equal(255 - mnist_test[:5].x[..., :7])
+    for name in ("dotted_line", "zigzag"):
+        lined = corrupted(mnist_test[:5], MNIST_C, name, 1)
+        assert (lined.x >= mnist_test[:5].x).all(), "a line is only added"
+    assert set(np.unique(corrupted(mnist_test[:5], MNIST_C, "canny_edges", 1).x.numpy()).tolist()) == {0, 255}
+
+
+def test_published_files_are_read_with_all_severities(tmp_path: Path) -> None:
+    folder = tmp_path / "CIFAR-10-C"
+    folder.mkdir()
+    x = np.zeros((50_000, 2, 2, 3), dtype=np.uint8)
+    for severity in range(5):
+        x[10_000 * severity : 10_000 * (severity + 1)] = severity + 1
+    np.save(folder / "fog.npy", x)
+    np.save(folder / "labels.npy", np.arange(50_000) % 10)
+    found = published(tmp_path, "cifar10-c")
+    assert list(found) == [("fog", severity) for severity in range(1, 6)]
+    for (_, severity), load in found.items():
+        images = load()
+        assert images.x.shape == (10_000, 3, 2, 2)
+        assert np.unique(images.x.numpy()).tolist() == [severity]
+    (folder / "fog.npy").write_bytes(b"no")
+    with pytest.raises(ValueError, match=r"fog\.npy or labels\.npy beside it is damaged or missing"):
+        found["fog", 1]()
+
+
+def test_published_mnist_c_is_preferred_and_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mnist_test: Images) -> None:
+    folder = tmp_path / "mnist_c" / "fog"
+    folder.mkdir(parents=True)
+    np.save(folder / "test_images.npy", mnist_test.x.permute(0, 2, 3, 1).numpy())
+    np.save(folder / "test_labels.npy", mnist_test.y.numpy())
+    monkeypatch.setenv("CCAT_DATA", str(tmp_path))
+    name, sources = corruptions_of("mnist", 50, seed=0)
+    assert (name, list(sources)) == ("mnist-c", [("fog", 1)])
+    assert sources["fog", 1]().x.equal(mnist_test.x[:50])
+    np.save(folder / "test_labels.npy", mnist_test.y.numpy()[::-1].copy())
+    with pytest.raises(Exception, match="has other labels than the test images"):
+        sources["fog", 1]()
+
+
+def test_a_run_is_measured_on_corrupted_images(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], mnist_test: Images
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    main(["train", *TINY, "--epochs", "1", "--run", "runs/tiny"])
+    assert "mnist-c-generated is stored" in says(capsys, "corrupt", "tiny", "--examples", "60")
+    file = tmp_path / "runs/tiny/corrupted/mnist-c-generated.safetensors"
+    before = file.stat().st_mtime_ns
+    says(capsys, "corrupt", "tiny", "--examples", "60")
+    assert file.stat().st_mtime_ns == before, "nothing is computed twice"
+    measured = measure(Run.open(Path("runs/tiny")))
+    tau = float(np.median(measured.corrupted[0].answers.outcome.score))
+    found = {one.name: one for one in evaluate(measured, tau=tau).corruptions}
+    assert len(found) == 17
+    outcome = next(one for one in measured.corrupted if one.name == "brightness").answers.outcome
+    accepted = outcome.score >= tau
+    assert found["brightness"].coverage == accepted.mean()
+    assert found["brightness"].error == pytest.approx((outcome.wrong & accepted).sum() / max(1, accepted.sum()))
+    assert found["brightness"].error_without_rejection == outcome.wrong.mean()
+    assert found["brightness"].tnr == pytest.approx((~accepted[outcome.wrong]).mean())
+    assert found["mean"].error_without_rejection == pytest.approx(np.mean([found[name].error_without_rejection for name in MNIST_C]))
+    outcomes = [one.answers.outcome for one in measured.corrupted]
+    wrong = sum(int((one.wrong & (one.score >= tau)).sum()) for one in outcomes)
+    assert found["pooled"].error == pytest.approx(wrong / sum(int((one.score >= tau).sum()) for one in outcomes))
+    shown = says(capsys, "evaluate", "tiny", "--tpr", "0.5", "--table", "corruptions")
+    assert "canny_edges" in shown
+    assert "mnist-c-generated" in says(capsys, "evaluate", "tiny", "--tpr", "0.5", "--table", "main")
+    assert "--examples must be 1 to 9000" in says(capsys, "corrupt", "tiny", "--examples", "9001", error=True)
+
+
+def test_the_contact_sheet_shows_every_corruption(mnist_test: Images) -> None:
+    name, rows = contact_sheet("mnist", columns=3)
+    assert [row for row, _ in rows] == ["none", *MNIST_C]
+    assert {images.shape for _, images in rows} == {(3, 1, 28, 28)}
+    assert name.startswith("mnist-c")
