@@ -42,7 +42,7 @@ def test_the_commands_shown_are_understood(command: str) -> None:
     options, rest = parser().parse_known_args(shlex.split(command)[1:])
     assert "function" in options
     if options.function is making.train_command:
-        overridden(RECIPES[options.recipe], rest)
+        overridden(RECIPES[options.recipe], rest, options.unverified)
     else:
         assert not rest
     if options.function is making.attack_command:
