@@ -11,6 +11,8 @@ from ccat.cli import main
 from ccat.data import Images
 from ccat.data.corruptions import CIFAR10_C, MNIST_C, Corruption, blur, corrupted, noise, published
 from ccat.evaluation import evaluate
+from ccat.report.analysis import contact_sheet_figure
+from ccat.report.figures import as_files
 from ccat.stages import contact_sheet, measure
 from ccat.stages.corrupt import corruptions_of
 from ccat.store import Run
@@ -166,3 +168,6 @@ def test_the_contact_sheet_shows_every_corruption(mnist_test: Images) -> None:
     assert [row for row, _ in rows] == ["none", *MNIST_C]
     assert {images.shape for _, images in rows} == {(3, 1, 28, 28)}
     assert name.startswith("mnist-c")
+    figure = contact_sheet_figure(rows)
+    assert [panel.get_ylabel() for panel in figure.axes] == ["none", *MNIST_C]
+    assert as_files(figure)["png"][:4] == b"\x89PNG"

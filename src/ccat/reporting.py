@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ccat.report import tables
-from ccat.report.analysis import analysis_figures
+from ccat.report.analysis import analysis_figures, contact_sheet_figure
 from ccat.report.page import Section
 from ccat.report.write import write_report
 from ccat.results import Evaluation, Measured
-from ccat.stages import StageError, analysis_of, pictures
+from ccat.stages import StageError, analysis_of, contact_sheet, pictures
 from ccat.store import Run
 
 PICTURES = 16  # per run and threat
@@ -25,4 +25,11 @@ def report(out: Path, runs: Sequence[Run], measured: Sequence[Measured], evaluat
     ]
     tpr = evaluations[0][0].tpr_asked or 0.99
     analysed = {one.run: found for run, one in zip(runs, measured, strict=True) if (found := analysis_of(run))}
-    return write_report(out, sections, tables(evaluations), analysis_figures(analysed, measured), tpr)
+    plates = analysis_figures(analysed, measured)
+    if any(one.corrupted for one in measured):
+        name, rows = contact_sheet(runs[0].recipe.dataset)
+        plates["corruptions"] = (
+            f"{name}: the first test images under every corruption, at its middle severity",
+            contact_sheet_figure(rows),
+        )
+    return write_report(out, sections, tables(evaluations), plates, tpr)

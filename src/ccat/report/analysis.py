@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from numpy.typing import NDArray
 
 from ccat import metrics
 from ccat.evaluation import pooled_outcome, shown_rate
@@ -139,6 +140,21 @@ def over_rho(runs: Mapping[float, Measured]) -> Figure:
         grid[0][column].set(title=threat, xlabel="threshold τ", ylabel="RErr in %", ylim=(-2, 102))
         grid[1][column].set(xlabel="FPR in %", ylabel="TPR in %")
     figure.legend(*grid[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    return figure
+
+
+def contact_sheet_figure(rows: Sequence[tuple[str, NDArray[np.float32]]]) -> Figure:
+    """The same images under every corruption, so that one sees that each is what its name says. Images (N, C, H, W) in [0,1]."""
+    height, width = rows[0][1].shape[2:]
+    with rc_context(STYLE):
+        figure = Figure(figsize=(0.012 * width * len(rows[0][1]) + 1.5, 0.012 * height * len(rows)), layout="constrained")
+        for panel, (name, images) in zip(figure.subplots(len(rows), 1, squeeze=False)[:, 0], rows, strict=True):
+            strip = np.concatenate(list(images.transpose(0, 2, 3, 1)), axis=1)
+            panel.imshow(strip.squeeze(), cmap="gray", vmin=0, vmax=1)
+            panel.set(xticks=[], yticks=[])
+            panel.set_ylabel(name, rotation=0, ha="right", va="center")
+            for spine in panel.spines.values():
+                spine.set_visible(False)
     return figure
 
 
