@@ -398,8 +398,13 @@ if __name__ == "__main__":
 
 
 def start(program: Path, *arguments: str) -> "subprocess.Popen[str]":
+    """A process that an interrupt reaches, even where the tests themselves run in the background of a shell, which ignores it there."""
     program.write_text(PROGRAM)
-    return subprocess.Popen([sys.executable, program, Path(__file__).parent, *arguments], stderr=subprocess.PIPE, text=True)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # what is ignored here would be ignored there
+    try:
+        return subprocess.Popen([sys.executable, program, Path(__file__).parent, *arguments], stderr=subprocess.PIPE, text=True)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def wait_for(pattern: str, process: "subprocess.Popen[str]") -> None:
