@@ -9,7 +9,7 @@ from test_stages import TINY, says
 
 from ccat.cli import main
 from ccat.data import Images
-from ccat.data.corruptions import CIFAR10_C, MNIST_C, Corruption, blur, corrupted, noise, published
+from ccat.data.corruptions import CIFAR10_C, FAMILIES, MNIST_C, Corruption, blur, corrupted, generate, noise, published
 from ccat.evaluation import evaluate
 from ccat.report.analysis import contact_sheet_figure
 from ccat.report.figures import as_files
@@ -131,6 +131,32 @@ def test_published_mnist_c_is_preferred_and_checked(tmp_path: Path, monkeypatch:
     np.save(folder / "test_labels.npy", mnist_test.y.numpy()[::-1].copy())
     with pytest.raises(Exception, match="has other labels than the test images"):
         sources["fog", 1]()
+
+
+@pytest.mark.parametrize(("family", "place"), [("mnist-c", "mnist_c"), ("cifar10-c", "CIFAR-10-C")])
+def test_a_generated_set_has_the_published_layout_and_is_not_taken_for_it(family: str, place: str, tmp_path: Path) -> None:
+    shape = (3, 1, 28, 28) if family == "mnist-c" else (3, 3, 32, 32)
+    images = Images(torch.randint(0, 256, shape, dtype=torch.uint8), torch.tensor([2, 0, 1]))
+    generate(images, family, tmp_path / place, 5, lambda *_: None)
+    assert published(tmp_path, family) == {}
+    (tmp_path / place / "generated.json").unlink()
+    found = published(tmp_path, family)
+    table = FAMILIES[family][1]
+    assert set(found) == {(name, severity) for name, levels in table.items() for severity in range(1, len(levels) + 1)}
+    first = found["fog", 1]()
+    assert first.x[:3].equal(corrupted(images, table, "fog", 1, 5).x)
+    assert first.y[:3].tolist() == [2, 0, 1]
+    with pytest.raises(ValueError, match="is there already"):
+        generate(images, family, tmp_path / place, 5, lambda *_: None)
+
+
+def test_an_interrupted_generation_leaves_nothing(tmp_path: Path) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        generate(Images(torch.zeros(2, 1, 28, 28, dtype=torch.uint8), torch.zeros(2).long()), "mnist-c", tmp_path / "c", 0, stop)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_run_is_measured_on_corrupted_images(

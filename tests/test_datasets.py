@@ -27,9 +27,11 @@ from ccat.data import (
     load_fashion_mnist,
     load_own,
     load_svhn,
+    names_of_classes,
 )
 from ccat.data import svhn as svhn_module
 from ccat.data.sources import cache_directory, user_directories
+from ccat.store import Run
 
 RNG = np.random.default_rng(5)
 PIXELS = RNG.integers(0, 256, (10, 3, 32, 32), dtype=np.uint8)
@@ -267,7 +269,7 @@ def test_bad_npz(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
         load_own(npz(tmp_path / "bad.npz", **changes), "train")
 
 
-def picture(file: Path, size: tuple[int, int] = (10, 10), mode: str = "L", value: int = 0) -> None:
+def picture(file: Path, size: tuple[int, int] = (10, 10), mode: str = "L", value: int | tuple[int, ...] = 0) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     Image.new(mode, size, value).save(file)
 
@@ -295,7 +297,7 @@ def test_bad_folders(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="dog has no images"):
         load_own(tmp_path / "one", "train")
     picture(tmp_path / "one" / "dog" / "0.png", size=(11, 10))
-    with pytest.raises(ValueError, match=r"0.png is \(10, 11\), but .* is \(10, 10\): all images must be of one size"):
+    with pytest.raises(ValueError, match=r"0.png is \(10, 11\), but .* is \(10, 10\): all images must be of one mode and size, or"):
         load_own(tmp_path / "one", "train")
     (tmp_path / "one" / "dog" / "0.png").write_bytes(b"no")
     with pytest.raises(ValueError, match=r"0\.png is damaged or not an image"):
@@ -305,6 +307,27 @@ def test_bad_folders(tmp_path: Path) -> None:
         load_own(tmp_path / "one", "train")
     with pytest.raises(ValueError, match="neither a folder"):
         load_own(tmp_path / "none", "train")
+
+
+def test_a_folder_is_brought_to_one_size(tmp_path: Path) -> None:
+    """The square in the middle, resized: of a wide picture that is black, white, black, only the white is left."""
+    wide = np.zeros((8, 24), np.uint8)
+    wide[:, 8:16] = 255
+    for name in ("cat", "dog@3"):
+        picture(tmp_path / "my@9" / name / "0.png", size=(30, 20), value=255)
+        Image.fromarray(wide).save(tmp_path / "my@9" / name / "1.png")
+    assert load_own(f"{tmp_path}/my@9@4", "train").x.shape == (4, 1, 4, 4)
+    assert (load_own(f"{tmp_path}/my@9@4", "train").x == 255).all()
+    assert names_of_classes(f"unverified:{tmp_path}/my@9@4") == ("cat", "dog@3")
+    with pytest.raises(ValueError, match=r"with @64 after the path"):
+        load_own(f"{tmp_path}/my@9", "train")
+    with pytest.raises(ValueError, match="cannot be resized to 0 pixels"):
+        load_own(f"{tmp_path}/my@9@0", "train")
+    npz(tmp_path / "m.npz")
+    with pytest.raises(ValueError, match="only these are resized"):
+        load_own(f"{tmp_path}/m.npz@8", "train")
+    with pytest.raises(ValueError, match="there is no dataset 'unverified:nowhere@8'"):
+        load_dataset("unverified:nowhere@8", "train")
 
 
 def test_own_images_are_trained_on_attacked_and_judged(
@@ -339,9 +362,12 @@ def test_own_images_are_trained_on_attacked_and_judged(
     main([*train, "--unverified", "--run", "runs/mine"])
     with pytest.raises(SystemExit):
         main(["attack", "mine", "--suite", "quick-colour", "--examples", "100"])
-    assert "made for images of 3x32x32, not of 3x20x20; for these there is none" in capsys.readouterr().err
+    assert "made for images of 3x32x32, not of 3x20x20; say which threats fit yours: --threat Linf" in capsys.readouterr().err
+    main(["attack", "mine", "--threat", "Linf:8/255", "--threat", "Frame:2", "--only", "pgd-conf zero*", "--examples", "100"])
     main(["evaluate", "mine", "--tpr", "0.9"])
-    assert "over 130 test images. τ was chosen on 130 others" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert all(f"{threat} |" in shown for threat in ("Linf:8/255", "Frame:2"))
+    assert "over 130 test images. τ was chosen on 130 others" in shown
     main(["show", "mine"])
     assert "unverified:mine.npz" in capsys.readouterr().out
 
@@ -373,3 +399,18 @@ def test_augmentation_moves_flips_and_changes_contrast() -> None:
     )
     with pytest.raises(ValueError, match="padding must be at least 0"):
         Augmentation(padding=-1)
+
+
+def test_images_of_224_by_224(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Pictures of any size, as people have them, through training, an attack and the table."""
+    monkeypatch.chdir(tmp_path)
+    for name, value in (("dark", 60), ("bright", 180)):
+        for n in range(20):
+            picture(tmp_path / "photos" / name / f"{n:02}.jpg", size=(230 + n, 300), mode="RGB", value=(value, value - n, n))
+    small = ["--epochs", "1", "--held-out", "4", "--batch", "7", "--method.attack.iterations", "1", "--probe.attack.iterations", "1"]
+    main(["train", "cifar10-ccat-small", "--dataset", "photos@224", "--unverified", *small, "--run", "runs/photos"])
+    assert Run.open(Path("runs/photos")).recipe.dataset == "unverified:photos@224"
+    main(["attack", "photos", "--suite", "demo", "--threat", "Frame:4", "--only", "pgd-conf zero 0.5", "--examples", "4"])
+    capsys.readouterr()
+    main(["evaluate", "photos", "--tpr", "0.5"])
+    assert "over 4 test images" in capsys.readouterr().out

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from ccat import L0, L1, L2, PGD, Adversarial, ConfidenceCalibrated, Frame, Linf, Normal
+from ccat.data import Augmentation
 from ccat.fields import digest, flatten, from_plain, override, to_plain
 from ccat.objectives import other_class_confidence
 from ccat.recipes import KINDS, RECIPES, contains, label, parse_threat, recipe_from_plain
@@ -64,6 +65,14 @@ def test_any_field_can_be_set(name: str, text: str, value: object) -> None:
         plain = plain[part]
     assert plain == value
     assert {k: v for k, v in flatten(changed).items() if k != name} == {k: v for k, v in flatten(recipe).items() if k != name}
+
+
+def test_fields_of_what_is_none_are_set_from_its_defaults() -> None:
+    recipe = RECIPES["mnist-ccat"]
+    assert recipe.augmentation is None
+    assert override(recipe, {"augmentation.padding": "2", "augmentation.flip": "true"}).augmentation == Augmentation(2, flip=True)
+    with pytest.raises(ValueError, match=r"no field 'augmentation.pading'; did you mean augmentation.padding"):
+        override(recipe, {"augmentation.pading": "2"})
 
 
 def test_fields_are_set_together() -> None:

@@ -47,8 +47,9 @@ def test_the_commands_shown_are_understood(command: str) -> None:
         assert not rest
     if options.function is making.attack_command:
         assert options.suite in SUITES
-    if getattr(options, "threat", None):
-        parse_threat(options.threat)
+    threats = getattr(options, "threat", None) or []
+    for threat in [threats] if isinstance(threats, str) else threats:
+        parse_threat(threat)
 
 
 def test_no_number_is_missing() -> None:

@@ -5,9 +5,9 @@ import pytest
 import torch
 from truth import seeded
 
-from ccat import L1, PGD, Linf, Problem, Refined, create_model
+from ccat import L0, L1, L2, PGD, Linf, Problem, Refined, create_model
 from ccat.recipes import Case, label
-from ccat.suites import SUITES, select
+from ccat.suites import SUITES, select, within
 
 
 def shortened(case: Case) -> Case:
@@ -76,18 +76,30 @@ def test_a_part_of_a_suite_is_chosen_by_name_and_threat() -> None:
     assert select("quick", mnist) == SUITES["quick"]
     squares = select("paper-mnist", mnist, only="square*")
     assert [(c.name, label(c.threat)) for c in squares] == [("Square", "Linf:0.3"), ("Square", "Linf:0.4"), ("Square", "L2:3")]
-    assert {label(c.threat) for c in select("quick", mnist, threat=L1(18.0))} == {"L1:18"}
-    assert [c.name for c in select("quick", mnist, "*CE*", Linf(0.3))] == ["APGD-CE random"]
-    with pytest.raises(
-        ValueError, match=r"no case of suite demo is chosen; it has the cases PGD-Conf zero 0.01, .* threats Linf:0.3, Linf"
-    ):
+    assert {label(c.threat) for c in select("quick", mnist, threats=[L1(18.0)])} == {"L1:18"}
+    assert [c.name for c in select("quick", mnist, "*CE*", [Linf(0.3)])] == ["APGD-CE random"]
+    with pytest.raises(ValueError, match=r"no case of suite demo is called 'square\*'; there are PGD-Conf zero 0.01, "):
         select("demo", mnist, "square*")
 
 
+def test_threats_that_a_suite_does_not_have_are_attacked_as_it_attacks_its_own() -> None:
+    """Around images of any size; the rates are the suite's own in parts of ε."""
+    cases = select("quick", (3, 64, 48), threats=[Linf(8 / 255), L0(5)])
+    assert [c.name for c in cases if c.threat == L0(5)] == [c.name for c in SUITES["quick"] if c.threat == L0(15)]
+    assert [c.attack.rate for c in cases if isinstance(c.attack, PGD) and c.threat == Linf(8 / 255)] == [0.00105, 0.00523]
+    own = [c for c in SUITES["quick"] if c.threat in (L2(3.0), L1(18.0))]
+    for mine, scaled in zip(own, within("quick", L2(3.0), L1(18.0)), strict=True):
+        assert type(mine.attack) is type(scaled.attack)
+        assert getattr(scaled.attack, "rate", 1.0) == pytest.approx(getattr(mine.attack, "rate", 1.0), rel=0.1)
+    both = select("quick", (1, 28, 28), threats=[Linf(0.3), Linf(0.2)])
+    assert set(both) > {c for c in SUITES["quick"] if c.threat == Linf(0.3)}
+    assert {label(c.threat) for c in both} == {"Linf:0.3", "Linf:0.2"}
+    with pytest.raises(ValueError, match="suite paper-mnist has its own threats; with others there are demo, quick"):
+        select("paper-mnist", (1, 28, 28), threats=[Linf(0.2)])
+
+
 def test_a_suite_for_images_of_another_size_is_refused() -> None:
-    with pytest.raises(
-        ValueError, match="suite quick is made for images of 1x28x28, not of 3x32x32; for these there are paper-svhn, paper-cifar10"
-    ):
+    with pytest.raises(ValueError, match="suite quick is made for images of 1x28x28, not of 3x32x32; use paper-svhn or paper-cifar10 or"):
         select("quick", (3, 32, 32))
-    with pytest.raises(ValueError, match="not of 1x8x8; for these there is none"):
+    with pytest.raises(ValueError, match="not of 1x8x8; say which threats fit yours: --threat Linf:8/255"):
         select("quick", (1, 8, 8))

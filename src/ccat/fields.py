@@ -70,10 +70,22 @@ def flatten(value: Any, prefix: str = "") -> dict[str, str]:
 def override(value: T, changes: Mapping[str, str]) -> T:
     """A copy with the fields of these dotted names set to what the texts say, each in its own type, all at once."""
     for name in changes:
-        if name not in flatten(value):
-            near = difflib.get_close_matches(name, flatten(value), n=3, cutoff=0.5) or list(flatten(value))
+        names = flatten(_filled(value, name))
+        if name not in names and name not in flatten(value):
+            near = difflib.get_close_matches(name, names, n=3, cutoff=0.5) or list(names)
             raise ValueError(f"there is no field {name!r}; did you mean {' or '.join(near)}?")
+        value = _filled(value, name)
     return _override(value, changes, "")
+
+
+def _filled(value: T, name: str) -> T:
+    """With the field that a dotted name begins with, if it is None where a dataclass could be, as that dataclass is by default."""
+    field, dot, _ = name.partition(".")
+    if not dot or getattr(value, field, 0) is not None:
+        return value
+    hints: Any = typing.get_args(typing.get_type_hints(type(value))[field])
+    kinds = [kind for kind in hints if dataclasses.is_dataclass(kind)]
+    return dataclasses.replace(value, **{field: kinds[0]()}) if kinds else value  # type: ignore[type-var, operator]
 
 
 def _override(value: T, changes: Mapping[str, str], prefix: str) -> T:

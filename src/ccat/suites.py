@@ -1,14 +1,14 @@
 """Suites: named tables of attacks."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
 from ccat.attacks import APGD, PGD, Attack, CornerSearch, Estimated, Geometry, Random, Refined, Simple, Square
 from ccat.objectives import any_class_confidence, cross_entropy, other_class_confidence
-from ccat.recipes import Case, label
+from ccat.recipes import Case
 from ccat.threats import L0, L1, L2, Frame, Linf, Threat
 
 _STARTS: tuple[tuple[Literal["zero", "random"], int], ...] = (("zero", 1), ("random", 10))  # with how many restarts, in the paper
@@ -155,23 +155,39 @@ SUITES: dict[str, tuple[Case, ...]] = {
 }
 
 
-def select(name: str, shape: tuple[int, ...], only: str | None = None, threat: Threat | None = None) -> tuple[Case, ...]:
-    """The cases of a suite that attack images of this shape, by a pattern of their names, such as 'square*', and by their threat."""
-    if shape != image_shape(name):
+_EFFORTS = {"demo": DEMO, "quick": QUICK, "standard": STANDARD, "quick-colour": QUICK, "standard-colour": STANDARD}
+
+
+def within(name: str, *threats: Threat) -> tuple[Case, ...]:
+    """The attacks of a suite within any threats, around images of any size, at rates that fit ε."""
+    if name not in _EFFORTS:
+        raise ValueError(f"suite {name} has its own threats; with others there are {', '.join(_EFFORTS)}")
+    return tuple(case for threat in threats for case in _strong(_EFFORTS[name], _rates_for(threat), threat))
+
+
+def _rates_for(threat: Threat) -> Rates:
+    """As in the suites with threats of their own, in parts of ε."""
+    parts = {Linf: (30, 6), L2: (15, 4), L1: (9, 2.4)}.get(type(threat), (1, 1))
+    return {type(threat): (float(f"{threat.epsilon / parts[0]:.3g}"), float(f"{threat.epsilon / parts[1]:.3g}"))}
+
+
+def select(name: str, shape: tuple[int, ...], only: str | None = None, threats: Sequence[Threat] = ()) -> tuple[Case, ...]:
+    """The cases of a suite that attack images of this shape, by a pattern of their names, such as 'square*', and by their threats.
+
+    Threats that the suite does not have are attacked as it attacks its own.
+    """
+    fits = shape == image_shape(name)
+    if not fits and not threats:
         fitting = [other for other in SUITES if image_shape(other) == shape]
-        raise ValueError(
-            f"suite {name} is made for images of {_size(image_shape(name))}, not of {_size(shape)}; "
-            f"for these there {'are ' + ', '.join(fitting) if fitting else 'is none'}"
+        instead = (
+            f"use {' or '.join(fitting)}" if fitting else "say which threats fit yours: --threat Linf:8/255 --threat L2:1 --threat Frame:3"
         )
-    cases = SUITES[name]
-    chosen = tuple(
-        case
-        for case in cases
-        if (only is None or fnmatchcase(case.name.lower(), only.lower())) and (threat is None or case.threat == threat)
-    )
+        raise ValueError(f"suite {name} is made for images of {_size(image_shape(name))}, not of {_size(shape)}; {instead}")
+    own = [case for case in SUITES[name] if fits and (not threats or case.threat in threats)]
+    cases = (*own, *within(name, *others)) if (others := [t for t in threats if all(c.threat != t for c in own)]) else tuple(own)
+    chosen = tuple(case for case in cases if only is None or fnmatchcase(case.name.lower(), only.lower()))
     if not chosen:
-        names, threats = (", ".join(dict.fromkeys(map(text, cases))) for text in (lambda c: c.name, lambda c: label(c.threat)))
-        raise ValueError(f"no case of suite {name} is chosen; it has the cases {names} and the threats {threats}")
+        raise ValueError(f"no case of suite {name} is called {only!r}; there are {', '.join(dict.fromkeys(case.name for case in cases))}")
     return chosen
 
 

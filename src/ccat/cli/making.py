@@ -11,6 +11,7 @@ import torch
 from ccat import engine
 from ccat.cli.arguments import Add, add_device, add_workers, count, device_of, named, overridden, run_of
 from ccat.data import DATASETS, UNVERIFIED, data_states, load_dataset
+from ccat.data.corruptions import FAMILIES, generate
 from ccat.fields import digest, flatten, to_plain
 from ccat.progress import Reporter
 from ccat.recipes import RECIPES, Recipe, label, parse_threat
@@ -31,10 +32,12 @@ def add_commands(add: Add) -> None:
     command.add_argument("name", nargs="?")
     command = add("suites", _suites, "list the suites of attacks, or the cases of one")
     command.add_argument("name", nargs="?")
-    command = add("data", _data, "list the data sets, or get and check one")
-    command.add_argument("what", choices=["list", "get"], nargs="?", default="list")
-    command.add_argument("name", nargs="?", help="of the data set to get, or the path of your own")
+    command = add("data", _data, "list the data sets, get and check one, or make a corrupted one")
+    command.add_argument("what", choices=["list", "get", "make"], nargs="?", default="list")
+    command.add_argument("name", nargs="?", help=f"of the data set to get, or the path of your own; to make: {' or '.join(FAMILIES)}")
     command.add_argument("--unverified", action="store_true", help="take data that cannot be verified")
+    command.add_argument("--seed", type=int, default=0, help="of what is made (default: 0)")
+    command.add_argument("--out", type=Path, metavar="DIR", help="where it is made (default: data/NAME-generated)")
 
     command = add("train", train_command, "train a model by a recipe, with any of its fields set: --epochs 3 --method.rho 6")
     command.epilog = "`ccat recipes RECIPE` lists the fields that can be set. The recipe comes first."
@@ -52,7 +55,7 @@ def add_commands(add: Add) -> None:
     command.add_argument("run")
     command.add_argument("--suite", default="quick", help="which attacks (default: quick); `ccat suites` lists them")
     command.add_argument("--only", metavar="PATTERN", help="of these only the cases with such a name: 'square*'")
-    command.add_argument("--threat", help="of these only the cases of one threat: Linf:0.3")
+    command.add_argument("--threat", action="append", default=[], help="its attacks within this one, such as Linf:8/255; may be repeated")
     command.add_argument("--examples", type=int, default=200, help="how many test images, in hundreds (default: 200)")
     command.add_argument("--keep", choices=["worst", "none"], default="worst", help="which perturbations to keep (default: the worst ones)")
     add_workers(command)
@@ -114,6 +117,12 @@ def _data(options: Namespace) -> None:
         rows = [[name, state, how] for name, (state, how) in data_states().items()]
         print(markdown(["data set", "here", "how to get it"], rows))
         return
+    if options.what == "make":
+        dataset, _ = named(options.name or "", FAMILIES, "set of corruptions")
+        out = options.out or Path("data") / f"{options.name}-generated"
+        generate(load_dataset(dataset, "test"), options.name, out, options.seed, Reporter(options.name))
+        print(f"{out}: {options.name} in the published layout, generated with seed {options.seed}")
+        return
     if options.name is None:
         raise ValueError(f"which data set? {', '.join(DATASETS)}, or the path of your own with --unverified")
     name = UNVERIFIED * options.unverified + options.name
@@ -148,9 +157,11 @@ def attack_command(options: Namespace) -> None:
     run, device = run_of(options.run), device_of(options)
     named(options.suite, SUITES, "suite")
     shape = tuple(images_of(run.recipe.dataset, "test").x.shape[1:])
-    suite = select(options.suite, shape, options.only, parse_threat(options.threat) if options.threat else None)
+    cases = select(options.suite, shape, options.only, [parse_threat(threat) for threat in options.threat])
+    part = [("--only", options.only)] * bool(options.only) + [("--threat", threat) for threat in options.threat]
+    suite = shlex.join([options.suite, *(word for pair in part for word in pair)])  # as it would be typed again
     workers = options.workers or (engine.cores() if device == "cpu" else 1)
-    computed = attack(run, options.suite, suite, options.examples, workers, device, Reporter(run.path.name), options.keep)
+    computed = attack(run, suite, cases, options.examples, workers, device, Reporter(run.path.name), options.keep)
     print(f"{run.path}: {computed} blocks computed; `ccat evaluate {shlex.quote(str(run.path))}` shows the outcome")
 
 

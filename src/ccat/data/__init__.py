@@ -1,7 +1,6 @@
 """Data sets as tensors of bytes, each checked against a known SHA-256 of its decoded arrays, or marked as unverified."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 from ccat.data import fashion
 from ccat.data.augment import Augmentation
@@ -11,7 +10,7 @@ from ccat.data.fashion import CLASSES as FASHION_CLASSES
 from ccat.data.fashion import load_fashion_mnist
 from ccat.data.images import Images
 from ccat.data.mnist import load_mnist
-from ccat.data.own import class_names, load_own
+from ccat.data.own import class_names, load_own, own_path
 from ccat.data.sources import DataUnavailableError, cache_directory, user_directories
 from ccat.data.svhn import load_svhn
 
@@ -43,20 +42,21 @@ DATASETS: dict[str, Callable[[str], Images]] = {
 
 
 def load_dataset(name: str, split: str) -> Images:
-    """By name; `unverified:svhn` takes files that cannot be verified, `unverified:PATH` one's own."""
+    """By name; `unverified:svhn` takes files that cannot be verified, `unverified:PATH` one's own, `unverified:PATH@64` at another size."""
     require_dataset(name)
     if not name.startswith(UNVERIFIED):
         return DATASETS[name](split)
     known = name.removeprefix(UNVERIFIED)
-    return load_svhn(split, verified=False) if known == "svhn" else load_own(Path(known), split)
+    return load_svhn(split, verified=False) if known == "svhn" else load_own(known, split)
 
 
 def require_dataset(name: str) -> None:
     """An error for a name that stands for nothing."""
     known = name.removeprefix(UNVERIFIED)
-    if name in DATASETS or (name != known and (known == "svhn" or Path(known).exists())):
+    there = own_path(known)[0].exists()
+    if name in DATASETS or (name != known and (known == "svhn" or there)):
         return
-    if Path(known).exists():
+    if there:
         raise ValueError(f"{name} are images of your own, which cannot be verified: say so with --unverified")
     raise ValueError(f"there is no dataset {name!r}; there are {', '.join(DATASETS)}, or the path of your own images with --unverified")
 
@@ -89,4 +89,5 @@ def names_of_classes(name: str) -> tuple[str, ...]:
     known = name.removeprefix(UNVERIFIED)
     if known in DATASETS:
         return {"cifar10": CIFAR10_CLASSES, "fashion-mnist": FASHION_CLASSES}.get(known, ())
-    return tuple(class_names(Path(known))) if Path(known).is_dir() else ()
+    path, _ = own_path(known)
+    return tuple(class_names(path)) if path.is_dir() else ()

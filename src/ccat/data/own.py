@@ -3,6 +3,9 @@
     mine.npz   train_images, train_labels, test_images, test_labels: bytes (N, H, W), (N, H, W, C) or (N, C, H, W); whole numbers from 0
     mine/train/cat/*.png   mine/test/dog/*.jpg: PNG or JPEG, all of one size and mode; classes in alphabetical order
 
+Images of different sizes need a rule: `mine@64` crops each to the square in its middle and resizes that to 64×64 (Lanczos). The rule is
+part of the name, so every run records it.
+
 A folder without train and test is split: of each class every fifth image, in alphabetical order, is a test image. Test images are put
 in an order that mixes the classes, the same every time, because attacks take the first ones and the last ones choose the threshold.
 """
@@ -22,16 +25,29 @@ from ccat.data.images import Images
 ENDINGS = (".png", ".jpg", ".jpeg")
 
 
-def load_own(path: Path, split: str) -> Images:
-    """A split of an .npz file or of a folder."""
+def load_own(name: str | Path, split: str) -> Images:
+    """A split of an .npz file or of a folder, which may have a size behind it: photos@64."""
+    path, size = own_path(str(name))
     if path.is_dir():
-        x, y = _from_folder(path, split)
+        x, y = _from_folder(path, split, size)
+    elif size is not None:
+        raise ValueError(f"{path} is not a folder of images: only these are resized, with @{size}")
     elif path.is_file() and path.suffix == ".npz":
         x, y = _from_npz(path, split)
     else:
         raise ValueError(f"{path} is neither a folder with a folder per class nor an .npz file")
     order = np.random.default_rng(0).permutation(len(y)) if split == "test" else np.arange(len(y))
     return Images(torch.from_numpy(np.ascontiguousarray(x[order])), torch.from_numpy(y[order]))
+
+
+def own_path(name: str) -> tuple[Path, int | None]:
+    """The path, and the size its images are brought to, if any."""
+    path, at, size = name.rpartition("@")
+    if not at or Path(name).exists() or not size.isdigit():
+        return Path(name), None
+    if int(size) < 1:
+        raise ValueError(f"{name}: images cannot be resized to {size} pixels")
+    return Path(path), int(size)
 
 
 def _from_npz(path: Path, split: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -76,7 +92,7 @@ def _labels(labels: NDArray[Any], count: int, name: str) -> NDArray[np.int64]:
     return labels.astype(np.int64)
 
 
-def _from_folder(path: Path, split: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def _from_folder(path: Path, split: str, size: int | None) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     parted = (path / "train").is_dir() and (path / "test").is_dir()
     classes = class_names(path)
     files: list[Path] = []
@@ -90,7 +106,7 @@ def _from_folder(path: Path, split: str) -> tuple[NDArray[np.uint8], NDArray[np.
             raise ValueError(f"{folder} has no {'test ' * (split == 'test')}images ({', '.join(ENDINGS)})")
         files += found
         labels += [number] * len(found)
-    return _pixels(files), np.array(labels)
+    return _pixels(files, size), np.array(labels)
 
 
 def class_names(path: Path) -> list[str]:
@@ -102,17 +118,26 @@ def class_names(path: Path) -> list[str]:
     return names
 
 
-def _pixels(files: Sequence[Path]) -> NDArray[np.uint8]:
-    """(N, C, H, W); all images have to be of one size and of one mode, grey or colour."""
+def _pixels(files: Sequence[Path], size: int | None) -> NDArray[np.uint8]:
+    """(N, C, H, W); all images have to be of one size, or are brought to one, and of one mode, grey or colour."""
     arrays = []
     for file in files:
         try:
             with Image.open(file) as picture:
                 if picture.mode not in ("L", "RGB"):
                     raise ValueError(f"{file} is of mode {picture.mode}; grey (L) or colour (RGB) is needed")
-                arrays.append(np.asarray(picture))
+                arrays.append(np.asarray(picture if size is None else _fitted(picture, size)))
         except (UnidentifiedImageError, OSError) as broken:
             raise ValueError(f"{file} is damaged or not an image ({broken})") from broken
         if arrays[-1].shape != arrays[0].shape:
-            raise ValueError(f"{file} is {arrays[-1].shape}, but {files[0]} is {arrays[0].shape}: all images must be of one size and mode")
+            first = f"{file} is {arrays[-1].shape}, but {files[0]} is {arrays[0].shape}"
+            raise ValueError(
+                f"{first}: all images must be of one mode and size, or be brought to one, such as 64x64 with @64 after the path"
+            )
     return _channels_first(np.stack(arrays), str(files[0].parent))
+
+
+def _fitted(picture: Image.Image, size: int) -> Image.Image:
+    side = min(picture.size)
+    left, top = ((length - side) // 2 for length in picture.size)
+    return picture.crop((left, top, left + side, top + side)).resize((size, size), Image.Resampling.LANCZOS)

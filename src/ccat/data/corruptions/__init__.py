@@ -3,10 +3,12 @@
 A generated set has the same families and parameters as the published one, but not the same bytes; it is always called generated.
 """
 
+import json
 import zlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -81,7 +83,8 @@ CIFAR10_C: dict[str, tuple[Corruption, ...]] = {
         blur.elastic_transform, (0, 0, 0.08), (0.05, 0.2, 0.07), (0.08, 0.06, 0.06), (0.1, 0.04, 0.05), (0.1, 0.03, 0.03)
     ),
 }
-FAMILIES = {"mnist": ("mnist-c", MNIST_C), "cifar10": ("cifar10-c", CIFAR10_C)}
+FAMILIES = {"mnist-c": ("mnist", MNIST_C), "cifar10-c": ("cifar10", CIFAR10_C)}  # each a data set under its corruptions
+GENERATED = "generated.json"  # beside files in the published layout, which are then not taken for published ones
 
 
 def corrupted(images: Images, corruptions: dict[str, tuple[Corruption, ...]], name: str, severity: int, seed: int = 0) -> Images:
@@ -94,6 +97,8 @@ def corrupted(images: Images, corruptions: dict[str, tuple[Corruption, ...]], na
 
 def published(folder: Path, family: str) -> dict[tuple[str, int], Callable[[], Images]]:
     """The published files below a folder, by corruption and severity, each loaded when called; nothing where there are none."""
+    if (folder / {"mnist-c": "mnist_c", "cifar10-c": "CIFAR-10-C"}[family] / GENERATED).exists():
+        return {}
     if family == "mnist-c":
         found = sorted(folder.glob("mnist_c/*/test_images.npy"))
         return {
@@ -108,6 +113,28 @@ def published(folder: Path, family: str) -> dict[tuple[str, int], Callable[[], I
         for file in files
         for severity in range(1, 6)
     }
+
+
+def generate(images: Images, family: str, folder: Path, seed: int, progress: Callable[[int, int, str], None]) -> None:
+    """Writes a family in the published layout. The folder appears when it is whole."""
+    if folder.exists():
+        raise ValueError(f"{folder} is there already: choose another --out, or delete it")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as name:
+        unfinished = Path(name) / "whole"
+        unfinished.mkdir()
+        (unfinished / GENERATED).write_text(json.dumps({"family": family, "seed": seed, "images": len(images)}) + "\n")
+        table = FAMILIES[family][1]
+        for done, (corruption, levels) in enumerate(table.items(), start=1):
+            parts = [corrupted(images, table, corruption, severity, seed) for severity in range(1, len(levels) + 1)]
+            pixels = np.concatenate([part.x.permute(0, 2, 3, 1).numpy() for part in parts])
+            labels = np.concatenate([part.y.numpy() for part in parts])
+            files = {"mnist-c": (f"{corruption}/test_images", f"{corruption}/test_labels"), "cifar10-c": (corruption, "labels")}[family]
+            for file, array in zip(files, (pixels, labels), strict=True):
+                (unfinished / file).parent.mkdir(exist_ok=True)
+                np.save(unfinished / file, array, allow_pickle=False)
+            progress(done, len(table), corruption)
+        unfinished.rename(folder)
 
 
 def _load(images: Path, labels: Path, rows: slice) -> Images:
