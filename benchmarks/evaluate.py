@@ -14,8 +14,9 @@ from torch.nn import functional
 
 from ccat import PGD, Linf, create_model, other_class_confidence
 from ccat.attempts import BLOCK, Attempt, Block
+from ccat.cookbook import RECIPES
 from ccat.evaluation import evaluate
-from ccat.recipes import RECIPES, Case
+from ccat.recipes import Case
 from ccat.stages import measure
 from ccat.stages.shared import data_digest, images_of
 from ccat.store import Run

@@ -4,10 +4,11 @@ from typing import Any
 import pytest
 
 from ccat import L0, L1, L2, PGD, Adversarial, ConfidenceCalibrated, Frame, Linf, Normal
+from ccat.cookbook import RECIPES
 from ccat.data import Augmentation
 from ccat.fields import digest, flatten, from_plain, override, to_plain
 from ccat.objectives import other_class_confidence
-from ccat.recipes import KINDS, RECIPES, contains, label, parse_threat, recipe_from_plain
+from ccat.recipes import KINDS, contains, label, parse_threat, recipe_from_plain
 from ccat.suites import SUITES
 
 
@@ -94,7 +95,7 @@ def test_fields_are_set_together() -> None:
         ("epochs", "0", "epochs must be a whole number of at least 1"),
         ("rate", "fast", "rate must be a number"),
         ("rate", "1/0", "rate must be a number"),
-        ("method.attack.start", "middle", "one of zero, random, either"),
+        ("method.attack.start", "middle", "one of zero, near, random, either"),
         ("method.threat.epsilon", "8", "8/255"),
         ("probe.objective", "accuracy", "one of cross-entropy"),
         ("dataset", "imagenet", "there is no dataset"),

@@ -15,6 +15,7 @@ LAYERS = ["checks", "files", "threats", "objectives", "metrics", "intervals", "p
 LAYERS += [
     "fields",
     "recipes",
+    "cookbook",
     "suites",
     "attempts",
     "results",

@@ -8,6 +8,7 @@ from torch.nn import functional
 from truth import Small, seeded
 
 from ccat import (
+    L1,
     L2,
     PGD,
     Adversarial,
@@ -21,7 +22,7 @@ from ccat import (
     cross_entropy,
     other_class_confidence,
 )
-from ccat.methods import attacked_count, transition
+from ccat.methods import Direction, Elsewhere, MultiSteepest, Trades, attacked_count, transition
 
 X = torch.rand(7, 3, 8, 8, generator=seeded(), dtype=torch.float64)
 Y = torch.tensor([0, 1, 2, 3, 4, 5, 6])
@@ -89,6 +90,75 @@ def test_halves_weigh_the_same() -> None:
     loss = Adversarial(THREAT, ATTACK)(forward.model, forward, X[:6], Y[:6], seeded(9))
     each = functional.cross_entropy(forward.logits, Y[:6], reduction="none")
     torch.testing.assert_close(loss.detach(), 0.5 * each[:3].mean() + 0.5 * each[3:].mean())
+
+
+def test_trades_is_its_published_loss() -> None:
+    """Cross-entropy and β·KL, the perturbation found by fixed sign steps from Gaussian noise of 0.001: transcribed from the paper."""
+    model = Small(3, 10).train()
+    method = Trades(THREAT, PGD(5, 0.02, momentum=0.0, backtracking=None, start="near"), beta=3.0)
+    noise = 0.001 * torch.randn(X.shape, generator=seeded(9), dtype=X.dtype)
+    x_adv = (X + noise).clamp(0, 1)
+    model.eval()
+    points, losses = [x_adv], []
+    clean = model(X).softmax(1).detach()
+    for step in range(6):
+        x_adv = x_adv.detach().requires_grad_()
+        each = functional.kl_div(model(x_adv).log_softmax(1), clean, reduction="none").sum(1)
+        losses.append(each.detach())
+        if step < 5:
+            (gradient,) = torch.autograd.grad(each.sum(), x_adv)
+            x_adv = x_adv.detach() + 0.02 * gradient.sign()
+            x_adv = torch.min(torch.max(x_adv, X - 0.1), X + 0.1).clamp(0, 1)
+            points.append(x_adv)
+    chosen = torch.stack(losses).argmax(0)  # the best point, where the published code takes the last
+    attacked = torch.stack([p.detach() for p in points])[chosen, torch.arange(len(X))]
+    model.train()
+    forward = Recorder(copy.deepcopy(model))
+    loss = method(forward.model, forward, X, Y, seeded(9))
+    torch.testing.assert_close(forward.batches[0], torch.cat([X, attacked]))
+    both = forward.logits
+    kl = functional.kl_div(both[7:].log_softmax(1), both[:7].softmax(1), reduction="batchmean")
+    torch.testing.assert_close(loss.detach(), functional.cross_entropy(both[:7], Y) + 3.0 * kl)
+    with pytest.raises(ValueError, match="at a zero start the divergence has no gradient"):
+        Trades(THREAT, PGD(5, 0.02))
+
+
+def test_multi_steepest_takes_the_best_of_three_steps() -> None:
+    """Against a transcription that goes example by example."""
+    model = Small(3, 10).train()
+    method = MultiSteepest(Direction(Linf(0.1), 0.03), Direction(L2(0.8), 0.3), Direction(L1(4.0), 1.5), iterations=4)
+    model.eval()
+    expected, taken = [], set()
+    for x, y in zip(X[:, None], Y[:, None], strict=True):
+        delta, points = torch.zeros_like(x), []
+        for step in range(5):
+            image = (x + delta).requires_grad_()
+            loss = functional.cross_entropy(model(image), y)
+            points.append((loss.item(), delta))
+            if step == 4:
+                break
+            (gradient,) = torch.autograd.grad(loss, image)
+            trials = []
+            for one in (method.linf, method.l2, method.l1):
+                trial = one.threat.project(x, delta + one.rate * one.threat.ascent(gradient, (x + delta).detach()))
+                trials.append((functional.cross_entropy(model((x + trial).clamp(0, 1)), y).item(), trial))
+            best_of = max(range(3), key=lambda k: trials[k][0])
+            taken.add(best_of)
+            delta = trials[best_of][1]
+        expected.append(x + max(points, key=lambda point: point[0])[1])
+    assert len(taken) > 1  # the choice is put to the test
+    model.train()
+    forward = Recorder(model)
+    loss = method(model, forward, X, Y, seeded(9))
+    torch.testing.assert_close(forward.batches[0], torch.cat(expected).clamp(0, 1))
+    torch.testing.assert_close(loss.detach(), functional.cross_entropy(forward.logits, Y))
+    assert method.threats == (Linf(0.1), L2(0.8), L1(4.0))
+
+
+def test_what_was_trained_elsewhere_cannot_be_trained() -> None:
+    model = Small(3, 10)
+    with pytest.raises(ValueError, match="cannot be trained again"):
+        Elsewhere(THREAT)(model, model, X, Y, seeded())
 
 
 @pytest.mark.parametrize(

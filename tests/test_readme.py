@@ -10,7 +10,8 @@ from ccat import Images
 from ccat.cli import making
 from ccat.cli.arguments import overridden
 from ccat.cli.main import HELP, parser
-from ccat.recipes import RECIPES, parse_threat
+from ccat.cookbook import RECIPES
+from ccat.recipes import parse_threat
 from ccat.suites import SUITES
 
 README = (Path(__file__).parents[1] / "README.md").read_text()

@@ -32,10 +32,11 @@ from ccat import (
     worst,
 )
 from ccat.cli import main
+from ccat.cookbook import RECIPES
 from ccat.evaluation import evaluate
 from ccat.fields import override
 from ccat.progress import Reporter
-from ccat.recipes import RECIPES, Case
+from ccat.recipes import Case
 from ccat.stages import measure
 from ccat.stages.attack import _model
 from ccat.store import Run

@@ -14,8 +14,9 @@ from truth import seeded
 
 from ccat import PGD, Linf, create_model, other_class_confidence
 from ccat.attempts import Attempt, Block, Worst, attempt_key
+from ccat.cookbook import RECIPES
 from ccat.files import UNFINISHED, write_whole
-from ccat.recipes import RECIPES, Case
+from ccat.recipes import Case
 from ccat.store import Run, StoreError, find_runs
 
 RECIPE = RECIPES["mnist-ccat-demo"]

@@ -7,9 +7,9 @@ gets through.
 from pathlib import Path
 
 from ccat import engine
+from ccat.cookbook import RECIPES
 from ccat.evaluation import evaluate
 from ccat.progress import Reporter
-from ccat.recipes import RECIPES
 from ccat.report import as_markdown, main_table
 from ccat.reporting import report
 from ccat.stages import attack, begin, measure, train

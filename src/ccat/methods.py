@@ -14,9 +14,10 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from ccat.attacks import Attack, Problem
+from ccat.attacks import Attack, Problem, multi_steepest
 from ccat.attacks.inputs import require_batch, require_logits
-from ccat.checks import require_number
+from ccat.attacks.problem import frozen
+from ccat.checks import require_count, require_number
 from ccat.objectives import Objective, cross_entropy, other_class_confidence
 from ccat.threats import Threat
 
@@ -84,6 +85,89 @@ class ConfidenceCalibrated:
         lam[:half, 0] = transition(self.threat.size(found.delta) / self.threat.epsilon, self.rho)  # line 6
         target = lam * one_hot + (1 - lam) / logits.shape[1]  # line 7
         return functional.cross_entropy(logits, target)  # line 9
+
+
+@dataclass(frozen=True)
+class Trades:
+    """TRADES (Zhang et al. 2019): cross-entropy on clean images and β times the divergence of what is said nearby from what is said there.
+
+    The attack maximises that divergence. At δ = 0 it has no gradient, so it has to start elsewhere: `PGD(start="near")`.
+    """
+
+    threat: Threat
+    attack: Attack
+    beta: float = 6.0
+
+    def __post_init__(self) -> None:
+        require_number("Trades: beta", self.beta, 0)
+        if getattr(self.attack, "start", "") == "zero":
+            raise ValueError("Trades: at a zero start the divergence has no gradient; use start='near' or 'random'")
+
+    def __call__(self, model: nn.Module, forward: Forward, x: Tensor, y: Tensor, generator: Generator) -> Tensor:
+        y = require_batch(x, y)
+        with torch.no_grad(), frozen(model):
+            clean = model(x)
+        problem = Problem(x, self.threat, lambda images, rows: divergence(clean[rows], _frozen_logits(model, images)))
+        attacked = problem.images(self.attack(problem, generator))
+        logits = forward(torch.cat([x, attacked]))
+        clean, nearby = logits[: len(x)], logits[len(x) :]
+        return _cross_entropy(clean, y) + self.beta * divergence(clean, nearby).mean()
+
+
+@dataclass(frozen=True)
+class Direction:
+    """A threat, and how long a step in it is."""
+
+    threat: Threat
+    rate: float
+
+    def __post_init__(self) -> None:
+        require_number("Direction: rate", self.rate, 0)
+
+
+@dataclass(frozen=True)
+class MultiSteepest:
+    """MSD (Maini et al. 2020): adversarial training against the union of three balls."""
+
+    linf: Direction
+    l2: Direction
+    l1: Direction
+    iterations: int = 50
+
+    def __post_init__(self) -> None:
+        require_count("MultiSteepest: iterations", self.iterations)
+
+    @property
+    def threats(self) -> tuple[Threat, ...]:
+        return self.linf.threat, self.l2.threat, self.l1.threat
+
+    def __call__(self, model: nn.Module, forward: Forward, x: Tensor, y: Tensor, generator: Generator) -> Tensor:
+        y = require_batch(x, y)
+        problem = Problem.of(model, x, y, self.linf.threat, cross_entropy)
+        directions = [(one.threat, one.rate) for one in (self.linf, self.l2, self.l1)]
+        return _cross_entropy(forward(problem.images(multi_steepest(problem, directions, self.iterations))), y)
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """In place of a method: the weights were trained elsewhere, on `threat` if that is known."""
+
+    threat: Threat | None = None
+
+    def __call__(self, model: nn.Module, forward: Forward, x: Tensor, y: Tensor, generator: Generator) -> Tensor:
+        raise ValueError("these weights were trained elsewhere and cannot be trained again")
+
+
+def divergence(logits: Tensor, nearby: Tensor) -> Tensor:
+    """KL(f(x) ‖ f(x+δ)) of each example, (N,), of logits (N, K)."""
+    clean = functional.log_softmax(logits, 1)
+    return (clean.exp() * (clean - functional.log_softmax(nearby, 1))).sum(1)
+
+
+def _frozen_logits(model: nn.Module, images: Tensor) -> Tensor:
+    with frozen(model):
+        logits: Tensor = model(images)
+    return logits
 
 
 def transition(distance: Tensor, rho: float) -> Tensor:

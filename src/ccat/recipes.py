@@ -5,7 +5,7 @@ A recipe or a case says everything that its numbers depend on; both are stored b
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, Protocol
 
@@ -15,8 +15,8 @@ from ccat.attacks import APGD, PGD, Attack, CornerSearch, Counts, Estimated, Fou
 from ccat.checks import require_count, require_number
 from ccat.data import UNVERIFIED, Augmentation, require_dataset
 from ccat.fields import from_plain, parse, to_plain
-from ccat.methods import Adversarial, ConfidenceCalibrated, Method, Normal
-from ccat.models import MODELS
+from ccat.methods import Adversarial, ConfidenceCalibrated, Direction, Elsewhere, Method, MultiSteepest, Normal, Trades
+from ccat.models import MODELS, known
 from ccat.objectives import Objective, other_class_confidence
 from ccat.threats import L0, L1, L2, Frame, Linf, Threat
 
@@ -50,6 +50,22 @@ class LinearToZero:
 
 
 @dataclass(frozen=True)
+class Drops:
+    """Multiplied with a factor when a share of the epochs is over, and again at a second share: the schedule of most published training."""
+
+    first: float = 0.5
+    second: float = 0.75
+    factor: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name in ("first", "second", "factor"):
+            require_number(f"Drops: {name}", getattr(self, name), 0, 1, high_too=True)
+
+    def __call__(self, done: float, epochs: int) -> float:
+        return self.factor ** ((done >= self.first * epochs) + (done >= self.second * epochs))
+
+
+@dataclass(frozen=True)
 class Probe:
     """A short attack on held-out training images after every epoch, so that robust overfitting shows in the log."""
 
@@ -74,6 +90,7 @@ class Recipe:
     batch: int = 100
     rate: float = 0.1
     momentum: float = 0.9
+    decay: float = 0.0  # of the weights
     augmentation: Augmentation | None = None
     seed: int = 0
 
@@ -84,12 +101,13 @@ class Recipe:
             raise ValueError(f"Recipe: {self.images} images are fewer than one batch and the {self.held_out} held out")
         require_number("Recipe: rate", self.rate, 0)
         require_number("Recipe: momentum", self.momentum, 0, 1, low_too=True)
+        require_number("Recipe: decay", self.decay, 0, 1, low_too=True)
         if not 0 <= self.seed < 2**63:
             raise ValueError(f"Recipe: seed must be at least 0 and below 2**63, not {self.seed}")
         if not self.dataset.startswith(UNVERIFIED):
             require_dataset(self.dataset)
-        if self.model not in MODELS:
-            raise ValueError(f"Recipe: there is no model {self.model!r}; there are {', '.join(MODELS)}")
+        if not known(self.model):
+            raise ValueError(f"Recipe: there is no model {self.model!r}; there are {', '.join(MODELS)}, or package.module:factory")
 
 
 @dataclass(frozen=True)
@@ -161,7 +179,12 @@ KINDS: dict[str, type] = {
         Normal,
         Adversarial,
         ConfidenceCalibrated,
+        Trades,
+        MultiSteepest,
+        Direction,
+        Elsewhere,
         PerEpoch,
+        Drops,
         LinearToZero,
         Probe,
         Augmentation,
@@ -215,82 +238,8 @@ def contains(larger: Threat, smaller: Threat) -> bool:
     return same and smaller.epsilon <= larger.epsilon
 
 
-def seen(method: Method) -> Threat | None:
-    """The threat a training method has seen, if any."""
-    threat: Threat | None = getattr(method, "threat", None)
-    return threat
-
-
-_LINF = Linf(0.3)
-_PROBE = Probe(_LINF, PGD(20, 0.05))
-_CE = PGD(40, 0.05, backtracking=1.5, start="random")
-_CONF = PGD(40, 0.0125, backtracking=1.5, start="either")
-
-
-_SMALL_LINF = Linf(0.03)  # of SVHN and CIFAR-10
-_SMALL_PROBE = Probe(_SMALL_LINF, PGD(20, 0.005))
-_SMALL_CONF = replace(_CONF, rate=0.005)
-_CROP = Augmentation(padding=4, contrast=0.3)
-
-
-def _paper(name: str, method: Method) -> Recipe:
-    return Recipe(name, method, epochs=100, schedule=PerEpoch(0.95), probe=_PROBE, model="resnet20")
-
-
-def _paper_colour(dataset: str, rate: float, attack_rate: float, flip: bool) -> list[Recipe]:
-    """The paper's experiments on SVHN and CIFAR-10."""
-    at = Adversarial(_SMALL_LINF, replace(_CE, rate=attack_rate))
-    methods: dict[str, Method] = {
-        "normal": Normal(),
-        "at": at,
-        "at100": replace(at, share=1.0),
-        "atconf": Adversarial(_SMALL_LINF, _SMALL_CONF, objective=other_class_confidence),
-        "ccat": ConfidenceCalibrated(_SMALL_LINF, _SMALL_CONF),
-    }
-    augmentation, schedule = replace(_CROP, flip=flip), PerEpoch(0.95)
-    return [
-        Recipe(f"{dataset}-{name}", method, 200, schedule, _SMALL_PROBE, dataset, "resnet20", rate=rate, augmentation=augmentation)
-        for name, method in methods.items()
-    ]
-
-
-def _small_colour(dataset: str, epochs: int, rate: float, augmentation: Augmentation | None) -> list[Recipe]:
-    """For one core of a CPU. At a rate of 0.1, adversarial training on SVHN stays at chance."""
-    methods: dict[str, Method] = {
-        "normal": Normal(),
-        "at": Adversarial(_SMALL_LINF, replace(_CE, iterations=8, rate=0.01)),
-        "ccat": ConfidenceCalibrated(_SMALL_LINF, replace(_CONF, iterations=8, rate=0.01)),
-    }
-    return [
-        Recipe(f"{dataset}-{name}-small", method, epochs, LinearToZero(), _SMALL_PROBE, dataset, rate=rate, augmentation=augmentation)
-        for name, method in methods.items()
-    ]
-
-
-def _small(name: str, method: Method, epochs: int, images: int | None = None) -> Recipe:
-    return Recipe(name, method, epochs, LinearToZero(), _PROBE, images=images)
-
-
-RECIPES: dict[str, Recipe] = {
-    recipe.name: recipe
-    for recipe in (
-        # the paper's experiments, for GPUs
-        _paper("mnist-normal", Normal()),
-        _paper("mnist-at", Adversarial(_LINF, _CE)),
-        _paper("mnist-at100", Adversarial(_LINF, _CE, share=1.0)),
-        _paper("mnist-atconf", Adversarial(_LINF, _CONF, objective=other_class_confidence)),
-        _paper("mnist-ccat", ConfidenceCalibrated(_LINF, _CONF)),
-        # the same on a small network, about twenty minutes on one core, and as the demo trains them, in minutes;
-        # in equal time, fewer attack iterations and more epochs gave the better CCAT models
-        _small("mnist-normal-small", Normal(), epochs=10),
-        _small("mnist-at-small", Adversarial(_LINF, replace(_CE, iterations=12, rate=0.1)), epochs=20),
-        _small("mnist-ccat-small", ConfidenceCalibrated(_LINF, replace(_CONF, iterations=12, rate=0.06)), epochs=20),
-        *_paper_colour("svhn", rate=0.1, attack_rate=0.01, flip=False),
-        *_paper_colour("cifar10", rate=0.075, attack_rate=0.005, flip=True),
-        *_small_colour("svhn", epochs=20, rate=0.02, augmentation=None),
-        *_small_colour("cifar10", epochs=20, rate=0.05, augmentation=Augmentation(padding=4, flip=True)),
-        _small("mnist-normal-demo", Normal(), epochs=4, images=40_000),
-        _small("mnist-at-demo", Adversarial(_LINF, replace(_CE, iterations=8, rate=0.1)), epochs=5, images=40_000),
-        _small("mnist-ccat-demo", ConfidenceCalibrated(_LINF, replace(_CONF, iterations=8, rate=0.1)), epochs=7, images=40_000),
-    )
-}
+def seen(method: Method) -> tuple[Threat, ...]:
+    """The threats a training method has seen: MSD three, normal training none."""
+    one: Threat | None = getattr(method, "threat", None)
+    several: tuple[Threat, ...] = getattr(method, "threats", ())
+    return several if one is None else (one,)

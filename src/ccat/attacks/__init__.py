@@ -7,6 +7,7 @@ from ccat.attacks.problem import Attack, Counts, Found, Problem, best
 from ccat.attacks.refined import Refined
 from ccat.attacks.search import Geometry, Random, Simple
 from ccat.attacks.square import Square
+from ccat.attacks.steepest import multi_steepest
 
 __all__ = [
     "APGD",
@@ -23,4 +24,5 @@ __all__ = [
     "Simple",
     "Square",
     "best",
+    "multi_steepest",
 ]

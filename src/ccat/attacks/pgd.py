@@ -54,7 +54,7 @@ class PGD:
     rate: float
     momentum: float = 0.9
     backtracking: float | None = 1.1
-    start: Literal["zero", "random", "either"] = "zero"
+    start: Literal["zero", "near", "random", "either"] = "zero"  # near: Gaussian noise of deviation 0.001
     gradient: Estimated | None = None  # None: exact
 
     def __post_init__(self) -> None:
@@ -63,8 +63,8 @@ class PGD:
         require_number("PGD: momentum", self.momentum, 0, 1, low_too=True)
         if self.backtracking is not None:
             require_number("PGD: backtracking, which divides the rate,", self.backtracking, 1)
-        if self.start not in ("zero", "random", "either"):
-            raise ValueError(f"PGD: start must be 'zero', 'random' or 'either', not {self.start!r}")
+        if self.start not in ("zero", "near", "random", "either"):
+            raise ValueError(f"PGD: start must be 'zero', 'near', 'random' or 'either', not {self.start!r}")
 
     def __call__(self, problem: Problem, generator: Generator) -> Found:
         return self.from_start(problem, self._first(problem, generator), generator)
@@ -101,6 +101,8 @@ class PGD:
         zero = torch.zeros_like(problem.x)
         if self.start == "zero":
             return zero
+        if self.start == "near":
+            return 0.001 * torch.randn(zero.shape, generator=generator, device=generator.device, dtype=zero.dtype).to(zero.device)
         random = problem.threat.sample(problem.x, generator)
         if self.start == "random":
             return random

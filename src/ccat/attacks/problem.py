@@ -129,7 +129,7 @@ class ModelScore:
     objective: Objective
 
     def __call__(self, images: Tensor, rows: Tensor) -> Tensor:
-        with _frozen(self.model):
+        with frozen(self.model):
             logits = self.model(images)
         labels = self.labels[rows]
         require_logits(logits, labels)
@@ -137,7 +137,7 @@ class ModelScore:
 
 
 @contextmanager
-def _frozen(model: nn.Module) -> Iterator[None]:
+def frozen(model: nn.Module) -> Iterator[None]:
     """Evaluation mode, and weights that ask for no gradient; each module and weight is put back as it was."""
     training = [module for module in model.modules() if module.training]
     learning = [weight for weight in model.parameters() if weight.requires_grad]

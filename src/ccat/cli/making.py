@@ -10,11 +10,12 @@ import torch
 
 from ccat import engine
 from ccat.cli.arguments import Add, add_device, add_workers, count, device_of, named, overridden, run_of
+from ccat.cookbook import RECIPES
 from ccat.data import DATASETS, UNVERIFIED, data_states, load_dataset
 from ccat.data.corruptions import FAMILIES, generate
 from ccat.fields import digest, flatten, to_plain
 from ccat.progress import Reporter
-from ccat.recipes import RECIPES, Recipe, label, parse_threat
+from ccat.recipes import Recipe, label, parse_threat
 from ccat.report import markdown, write_examples
 from ccat.stages import attack, begin, corrupt, export, score, train
 from ccat.stages.shared import images_of

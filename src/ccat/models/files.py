@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -10,22 +11,24 @@ from safetensors.torch import save
 from torch import nn
 
 from ccat.files import write_whole
+from ccat.models.errors import ModelFileError
+from ccat.models.normalised import Normalised
+from ccat.models.published import foreign
 from ccat.models.table import MODELS
 
 SCHEMA = 1
 
 
-class ModelFileError(Exception):
-    """A weights file that is missing, damaged, or not one of ours. The message says which and what to do."""
-
-
 def save_model(model: nn.Module, path: str | os.PathLike[str]) -> None:
     """Writes weights, architecture and arguments; the file is whole or not there."""
-    name = next((name for name, kind in MODELS.items() if type(model) is kind), None)
-    if name is None:
-        raise ValueError(f"save_model knows {', '.join(MODELS)}, not {type(model).__name__}; use safetensors for modules of your own")
-    about = {"schema": SCHEMA, "architecture": name, "arguments": model.arguments}
-    tensors = {key: value.detach().contiguous() for key, value in model.state_dict().items()}
+    inside = model.model if isinstance(model, Normalised) else model
+    name: Any = getattr(inside, "architecture", "")
+    if name not in MODELS and ":" not in name:
+        raise ValueError(f"save_model knows {', '.join(MODELS)}, not {type(model).__name__}; `ccat import` brings modules of your own")
+    about = {"schema": SCHEMA, "architecture": name, "arguments": inside.arguments}
+    if isinstance(model, Normalised):
+        about |= {"mean": model.mean.flatten().tolist(), "std": model.std.flatten().tolist()}
+    tensors = {key: value.detach().contiguous().clone() for key, value in inside.state_dict().items()}  # weights may be shared
     write_whole(Path(path), save(tensors, {"ccat": json.dumps(about)}))  # one entry: several would be written in any order
 
 
@@ -43,12 +46,14 @@ def load_model(path: str | os.PathLike[str]) -> nn.Module:
     if about.get("schema") != SCHEMA:
         raise ModelFileError(f"{path} was not written by this version of ccat: its schema is {about.get('schema')!r}, not {SCHEMA!r}")
     name = about.get("architecture", "")
-    if name not in MODELS:
+    if name not in MODELS and ":" not in name:
         raise ModelFileError(f"{path} holds the architecture {name!r}; known are {', '.join(MODELS)}")
     try:
         with torch.random.fork_rng(devices=[]):
-            model = MODELS[name](**about["arguments"]).to(next(iter(tensors.values())).dtype)
-        model.load_state_dict(tensors)
+            model = foreign(name) if ":" in name else MODELS[name](**about["arguments"])
+        model.to(next(value.dtype for value in tensors.values() if value.is_floating_point())).load_state_dict(tensors)
+        if "mean" in about:
+            model = Normalised(model, about["mean"], about["std"])
     except (KeyError, TypeError, ValueError, RuntimeError, StopIteration) as wrong:
         raise ModelFileError(f"the weights in {path} do not fit the {name} it says it holds ({_first_lines(wrong)})") from wrong
     return model.eval()

@@ -6,6 +6,8 @@ from torch import Tensor, nn
 class LeNet(nn.Module):
     """Three strided convolutions with batch normalisation (16, 32, 64 channels) and one linear layer."""
 
+    architecture = "lenet"
+
     def __init__(self, channels: int = 1, size: int = 28, classes: int = 10) -> None:
         super().__init__()
         self.arguments = {"channels": channels, "size": size, "classes": classes}

@@ -1,12 +1,27 @@
 """The models by name, and their initialisation."""
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 from torch import Generator, nn
 
 from ccat.models.lenet import LeNet
-from ccat.models.resnet import ResNet20
+from ccat.models.preactivation import PreActResNet18, WideResNet
+from ccat.models.resnet import ResNet, ResNet20
+from ccat.models.small import MsdLeNet, TradesCNN
 
-MODELS: dict[str, type[LeNet] | type[ResNet20]] = {"lenet": LeNet, "resnet20": ResNet20}
+MODELS: dict[str, Callable[..., nn.Module]] = {  # each gives a module that knows its name here (architecture) and its arguments
+    "lenet": LeNet,
+    "resnet20": ResNet20,
+    "trades-cnn": TradesCNN,
+    "msd-lenet": MsdLeNet,
+    "preact-resnet18": PreActResNet18,
+    "resnet34": partial(ResNet, depth=34),
+    "resnet50": partial(ResNet, depth=50),
+    "wrn-28-10": partial(WideResNet, depth=28),
+    "wrn-34-10": partial(WideResNet, depth=34),
+}
 
 
 def create_model(name: str, generator: Generator, **arguments: int) -> nn.Module:

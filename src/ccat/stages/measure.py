@@ -81,14 +81,14 @@ def _corrupted(run: Run, labels: Integers) -> tuple[Corrupted, ...]:
     return tuple(sorted(found, key=lambda one: (one.set, one.name, one.severity)))
 
 
-def _groups(cases: list[Case], known: Threat | None) -> tuple[Group, ...]:
+def _groups(cases: list[Case], known: tuple[Threat, ...]) -> tuple[Group, ...]:
     """One for each threat that was attacked; a larger ε includes what was found at a smaller one."""
     threats = {(case.source, label(case.threat)): case for case in cases}
     return tuple(
         Group(
             threat=label(wide.threat),
             source=wide.source,
-            seen=wide.source == "test" and known is not None and contains(known, wide.threat),
+            seen=wide.source == "test" and any(contains(threat, wide.threat) for threat in known),
             members=tuple(n for n, case in enumerate(cases) if case.source == wide.source and contains(wide.threat, case.threat)),
         )
         for wide in sorted(threats.values(), key=_order)

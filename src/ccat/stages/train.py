@@ -14,7 +14,7 @@ from torch.optim import SGD
 from ccat.attacks import Problem
 from ccat.data import Images
 from ccat.fields import digest
-from ccat.models import create_model
+from ccat.models import MODELS, create_model
 from ccat.recipes import Probe, Recipe
 from ccat.stages.shared import Progress, StageError, images_of, probabilities_of
 from ccat.store import Run, Tensors
@@ -35,7 +35,7 @@ def train(run: Run, device: str, progress: Progress) -> None:
         training, held_out = _split(recipe)
         generator = Generator().manual_seed(recipe.seed)
         model = create_model(recipe.model, generator, **_arguments(recipe, training)).to(device)
-        optimiser = SGD(model.parameters(), lr=recipe.rate, momentum=recipe.momentum)
+        optimiser = SGD(model.parameters(), lr=recipe.rate, momentum=recipe.momentum, weight_decay=recipe.decay)
         epoch = _resume(run, model, optimiser, generator)
         log = [entry for entry in run.log() if entry["epoch"] <= epoch]
         x, y = training.x.to(device), training.y.to(device)
@@ -86,8 +86,12 @@ def _split(recipe: Recipe) -> tuple[Images, Images]:
 
 
 def _arguments(recipe: Recipe, images: Images) -> dict[str, int]:
+    if recipe.model not in MODELS:
+        raise StageError(f"{recipe.model} cannot be trained here, only attacked; what can be trained is {', '.join(MODELS)}")
     _, channels, height, width = images.x.shape
     shape = {"channels": channels, "classes": int(images_of(recipe.dataset, "train").y.max()) + 1}
+    if recipe.model in ("trades-cnn", "msd-lenet") and (height, width) != (28, 28):
+        raise StageError(f"{recipe.model} takes images of 28x28, not {height}x{width}: choose --model lenet or resnet20")
     if recipe.model != "lenet":
         return shape
     if height != width:
