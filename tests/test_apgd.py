@@ -65,10 +65,19 @@ def test_an_l1_step_moves_the_entries_of_the_largest_gradient_that_can_move() ->
     assert not _largest(torch.zeros_like(gradient), image, torch.tensor([2.0])).any()
 
 
-@pytest.mark.parametrize("threat", [L0(3), Frame(1)])
+def test_in_a_frame_it_finds_the_best_border_of_a_linear_model() -> None:
+    weight = torch.randn(1, 8, 8, generator=seeded(2), dtype=torch.float64)
+    x = torch.rand(3, 1, 8, 8, generator=seeded(1), dtype=torch.float64)
+    found = APGD(30)(Problem(x, Frame(2), lambda images, rows: (images * weight).sum((1, 2, 3))), seeded())
+    expected = (weight > 0).to(x).expand_as(x).clone()
+    expected[:, :, 2:-2, 2:-2] = x[:, :, 2:-2, 2:-2]
+    torch.testing.assert_close(x + found.delta, expected)
+
+
+@pytest.mark.parametrize("threat", [L0(3)])
 def test_it_names_the_threats_it_is_made_for(threat: Threat) -> None:
     x = torch.rand(2, 1, 8, 8, generator=seeded(1))
-    with pytest.raises(ValueError, match="APGD is made for Linf, L2 and L1, not for"):
+    with pytest.raises(ValueError, match="APGD is made for Linf, L2, L1 and Frame, not for"):
         APGD(3)(Problem(x, threat, lambda images, rows: images.sum((1, 2, 3))), seeded())
 
 
@@ -81,7 +90,7 @@ def test_bad_parameters() -> None:
 
 def test_a_refined_attack_is_made_for_what_both_its_attacks_are_made_for() -> None:
     assert Refined(Simple(1), PGD(1, 0.1)).threats == (object,)
-    assert Refined(Simple(1), APGD(1)).threats == (Linf, L2, L1)
+    assert Refined(Simple(1), APGD(1)).threats == (Linf, L2, L1, Frame)
     assert Refined(Square(1), APGD(1)).threats == (Linf, L2)
     assert Refined(CornerSearch(1), PGD(1, 0.1)).threats == (L0,)
     with pytest.raises(ValueError, match="both CornerSearch and APGD"):

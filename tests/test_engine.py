@@ -40,6 +40,21 @@ def sleep(folder: str) -> None:
     time.sleep(60)
 
 
+def tensors(n: int) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.full((100,), n), torch.zeros(100)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts open files as Linux lists them")
+def test_results_leave_no_files_open() -> None:
+    """Tensors that were sent as they are would keep two each, and a thousand blocks would be too many."""
+    before, most = len(list(Path("/proc/self/fd").iterdir())), 0
+    for unit, (first, _) in engine.run(tensors, range(60), 2):
+        assert first[0] == unit
+        time.sleep(0.002)  # the workers are faster
+        most = max(most, len(list(Path("/proc/self/fd").iterdir())))
+    assert most < before + 30
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_every_unit_comes_back_with_its_result(workers: int) -> None:
     assert sorted(engine.run(double, [3, 1, 2], workers)) == [(1, 2), (2, 4), (3, 6)]

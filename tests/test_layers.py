@@ -27,6 +27,8 @@ LAYERS += [
     "report",
     "reporting",
     "progress",
+    "api",
+    "adapters",
     "demo",
     "cli",
     "__init__",
@@ -78,8 +80,9 @@ def test_threats_and_objectives_need_torch_only() -> None:
 
 
 def test_what_is_imported_is_declared() -> None:
-    declared = tomllib.loads((PACKAGE.parents[1] / "pyproject.toml").read_text())["project"]["dependencies"]
-    names = {re.split(r"[<>=\[]", requirement)[0] for requirement in declared}
+    project = tomllib.loads((PACKAGE.parents[1] / "pyproject.toml").read_text())["project"]
+    extras = [requirement for name, extra in project["optional-dependencies"].items() if name != "dev" for requirement in extra]
+    names = {re.split(r"[<>=\[]", requirement)[0] for requirement in [*project["dependencies"], *extras]}
     top = {name.split(".")[0] for module in MODULES for name in imported(module)}
     third_party = {DISTRIBUTIONS.get(name, name) for name in top - {"ccat"} if name not in sys.stdlib_module_names}
     assert third_party == names

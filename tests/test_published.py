@@ -190,8 +190,7 @@ class Flat(nn.Module):
 
 def test_modules_of_ones_own_with_normalisation(tmp_path: Path) -> None:
     model = Flat()
-    save_file({"one.weight": model.one.weight.detach(), "one.bias": model.one.bias.detach(), "two.weight": model.one.weight.detach().clone(),
-               "two.bias": model.one.bias.detach().clone()}, tmp_path / "w.safetensors")  # fmt: skip
+    save_file({name: value.clone() for name, value in model.state_dict().items()}, tmp_path / "w.safetensors")
     brought = Normalised(bring_model("test_published:Flat", tmp_path / "w.safetensors"), [0.1], [0.3])
     x = torch.rand(4, 1, 28, 28)
     torch.testing.assert_close(brought(x), model((x - 0.1) / 0.3))

@@ -1,7 +1,7 @@
 import itertools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -93,6 +93,19 @@ def test_simple_sets_all_channels_of_a_pixel_in_l0() -> None:
     changed = problem.images(found)[(found.delta != 0).any(1, keepdim=True).expand_as(x)]
     assert set(changed.tolist()) <= {0.0, 1.0}
     assert (L0(1).size(found.delta) == 1).all()
+
+
+@pytest.mark.parametrize("per", ["pixel", "entry"])
+def test_simple_exchanges_pixels_once_all_are_used(per: Literal["pixel", "entry"]) -> None:
+    """A pixel that moves far is worth little here, one that moves a little is worth much: projecting alone would keep the former."""
+    worth = torch.full((1, 1, 6, 6), 0.1, dtype=torch.float64)
+    worth[..., 3:, :] = 5.0
+    x = torch.zeros(4, 1, 6, 6, dtype=torch.float64)
+    x[..., 3:, :] = 0.6
+    found = Simple(600)(Problem(x, L0(5, per=per), lambda images, rows: (images * worth).sum((1, 2, 3))), seeded(4))
+    assert (L0(5).size(found.delta) == 5).all()
+    assert (found.delta[..., :3, :] == 0).all()
+    assert L0(5).size(found.delta[..., 3:, :]).eq(5).all()
 
 
 def test_geometry_goes_straight_towards_an_image_of_the_pool() -> None:

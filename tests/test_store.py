@@ -128,15 +128,17 @@ def test_pruning_frees_what_is_not_needed_and_nothing_else(run: Run) -> None:
     run.save_checkpoint({"a": torch.zeros(1000)}, epoch=1)
     run.save_block(attempt(run), 0, block())
     run.save_block(Attempt.of(CASE, 0, "older", "data"), 0, block())
-    run.save_worst("Linf:0.3", 0, worst("a", "b"))
+    run.save_worst("Linf:0.3", 0, worst("a", "b"), "data")
     (run.path / "attempts" / f".0000.safetensors.17{UNFINISHED}").write_bytes(b"half")
     assert run.disk_use()["unfinished"] == 4
     assert run.prune() > 4000
     assert [found for found, _ in run.attempts()] == [attempt(run)]
     assert run.checkpoint() is None
-    kept = run.worst("Linf:0.3", 0)
+    kept = run.worst("Linf:0.3", 0, "data")
     assert kept is not None
     assert kept.of == {"a", "b"}
+    assert run.worst("Linf:0.3", 0, "other data") is None
+    assert run.attacked_data() == {"data"}
     assert "unfinished" not in run.disk_use()
     assert run.prune() == 0
 
@@ -157,12 +159,12 @@ def test_a_damaged_file_is_named_with_what_to_do(run: Run, damage: Callable[[Pat
     run.save_block(attempt(run), 0, block())
     run.save_checkpoint({"a": torch.zeros(3)}, epoch=1)
     run.save_clean(block().probabilities, "data")
-    run.save_worst("Linf:0.3", 0, worst("a"))
+    run.save_worst("Linf:0.3", 0, worst("a"), "data")
     read: dict[str, tuple[str, Callable[[], object]]] = {
         "block": ("attempts/*/0000.safetensors", lambda: list(run.attempts())),
         "checkpoint": ("checkpoint.safetensors", run.checkpoint),
         "clean": ("clean.safetensors", lambda: run.clean("data")),
-        "worst": ("worst/*/0000.safetensors", lambda: run.worst("Linf:0.3", 0)),
+        "worst": ("worst/*/0000.safetensors", lambda: run.worst("Linf:0.3", 0, "data")),
     }
     pattern, function = read[which]
     (file,) = run.path.glob(pattern)
@@ -196,10 +198,10 @@ def test_a_checkpoint_of_another_recipe_is_refused(run: Run, tmp_path: Path) -> 
 
 def test_valid_files_of_another_kind_are_refused(run: Run) -> None:
     run.save_clean(block().probabilities, "data")
-    run.save_worst("Linf:0.3", 0, worst("a"))
+    run.save_worst("Linf:0.3", 0, worst("a"), "data")
     run.save_block(attempt(run), 0, block())
     clean = (run.path / "clean.safetensors").read_bytes()
-    for pattern, read in (("worst/*/*", lambda: run.worst("Linf:0.3", 0)), ("attempts/*/*", lambda: list(run.attempts()))):
+    for pattern, read in (("worst/*/*", lambda: run.worst("Linf:0.3", 0, "data")), ("attempts/*/*", lambda: list(run.attempts()))):
         (file,) = run.path.glob(pattern)
         file.write_bytes(clean)
         with pytest.raises(StoreError, match=r"is not a block|does not hold perturbations"):

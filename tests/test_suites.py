@@ -99,7 +99,8 @@ def test_threats_that_a_suite_does_not_have_are_attacked_as_it_attacks_its_own()
 
 
 def test_a_suite_for_images_of_another_size_is_refused() -> None:
-    with pytest.raises(ValueError, match="suite quick is made for images of 1x28x28, not of 3x32x32; use paper-svhn or paper-cifar10 or"):
-        select("quick", (3, 32, 32))
+    with pytest.raises(ValueError, match="suite demo is made for images of 1x28x28, not of 3x32x32; use paper-svhn or paper-cifar10 or"):
+        select("demo", (3, 32, 32))
+    assert select("quick", (3, 32, 32)) == SUITES["quick-colour"]
     with pytest.raises(ValueError, match="not of 1x8x8; say which threats fit yours: --threat Linf:8/255"):
         select("quick", (1, 8, 8))

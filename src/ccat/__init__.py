@@ -5,11 +5,13 @@ Confidence-Calibrated Adversarial Training (Stutz, Hein & Schiele, ICML 2020) on
 
 from importlib.metadata import version
 
+from ccat import adapters
+from ccat.api import External, Result, evaluate
 from ccat.attacks import APGD, PGD, Attack, CornerSearch, Estimated, Found, Geometry, Problem, Random, Refined, Simple, Square, best
 from ccat.data import DATASETS, DataUnavailableError, Images, load_mnist
-from ccat.methods import Adversarial, ConfidenceCalibrated, Method, Normal
+from ccat.methods import Adversarial, ConfidenceCalibrated, Direction, Method, MultiSteepest, Normal, Trades
 from ccat.metrics import Outcome, threshold, worst
-from ccat.models import MODELS, ModelFileError, create_model, load_model, save_model
+from ccat.models import MODELS, ModelFileError, Normalised, bring_model, create_model, load_model, save_model
 from ccat.objectives import any_class_confidence, cross_entropy, other_class_confidence
 from ccat.threats import L0, L1, L2, Frame, Linf, Threat
 
@@ -28,7 +30,9 @@ __all__ = [
     "ConfidenceCalibrated",
     "CornerSearch",
     "DataUnavailableError",
+    "Direction",
     "Estimated",
+    "External",
     "Found",
     "Frame",
     "Geometry",
@@ -36,18 +40,25 @@ __all__ = [
     "Linf",
     "Method",
     "ModelFileError",
+    "MultiSteepest",
     "Normal",
+    "Normalised",
     "Outcome",
     "Problem",
     "Random",
     "Refined",
+    "Result",
     "Simple",
     "Square",
     "Threat",
+    "Trades",
+    "adapters",
     "any_class_confidence",
     "best",
+    "bring_model",
     "create_model",
     "cross_entropy",
+    "evaluate",
     "load_mnist",
     "load_model",
     "other_class_confidence",

@@ -7,6 +7,7 @@ only then.
 import multiprocessing
 import multiprocessing.connection
 import os
+import pickle
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -42,10 +43,10 @@ def run(function: Callable[[Unit], Result], units: Sequence[Unit], workers: int)
             torch.set_num_threads(threads)
         return
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_begin) as pool:
-        unit_of = {pool.submit(function, unit): unit for unit in units}
+        unit_of = {pool.submit(_packed, function, unit): unit for unit in units}
         try:
-            for future in as_completed(unit_of):
-                yield unit_of[future], future.result()
+            for future in as_completed(list(unit_of)):
+                yield unit_of.pop(future), pickle.loads(future.result())
         except BrokenProcessPool as broken:
             raise WorkerError(
                 "a worker process was killed, perhaps for lack of memory; what is finished is stored, start again"
@@ -54,6 +55,11 @@ def run(function: Callable[[Unit], Result], units: Sequence[Unit], workers: int)
             for process in list((pool._processes or {}).values()):
                 process.terminate()
             raise
+
+
+def _packed(function: Callable[[Unit], Result], unit: Unit) -> bytes:
+    """As bytes: sent as they are, tensors would keep shared memory and three open files each until their last reader lets them go."""
+    return pickle.dumps(function(unit))
 
 
 def _begin() -> None:

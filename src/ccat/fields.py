@@ -106,6 +106,9 @@ def parse(text: str, kind: Any, name: str) -> Any:
         if text.lower() == "none":
             return None
         (kind,) = (option for option in typing.get_args(kind) if option is not types.NoneType)
+    if dataclasses.is_dataclass(kind) or getattr(kind, "_is_protocol", False):
+        fields = [f"{name}.{field.name}" for field in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else []
+        raise ValueError(f"{name} is set by its fields{': ' * bool(fields)}{', '.join(fields)}, not by {text!r}")
     if kind == Objective:
         return _choice(text, OBJECTIVES, name)
     if typing.get_origin(kind) is Literal:

@@ -210,6 +210,12 @@ class Run:
             if blocks:
                 yield attempt, blocks
 
+    def attacked_data(self) -> set[str]:
+        """The digests of the data that these weights were attacked on: one, unless it changed under its name."""
+        firsts = [_block_name(folder.name, 0) for folder in sorted((self.path / "attempts").glob("*"))]
+        abouts = [self._read(name, f"delete it and attack {self.path} again")[1] for name in firsts if (self.path / name).exists()]
+        return {about.get("data", "") for about in abouts if about.get("weights") == self.weights}
+
     def plan(self) -> list[dict[str, Any]]:
         """What was asked for: suite, examples and the keys of its attempts, each time another suite or number."""
         try:
@@ -267,24 +273,24 @@ class Run:
 
     # ---- perturbations
 
-    def worst(self, threat: str, block: int) -> Worst | None:
-        """The worst perturbations of a block, if they are of these weights."""
+    def worst(self, threat: str, block: int, data: str) -> Worst | None:
+        """The worst perturbations of a block, if they are of these weights and this data."""
         name = _worst_name(threat, block)
         if not (self.path / name).exists():
             return None
         tensors, about = self._read(name, "delete it and attack again")
-        if about.get("weights") != self.weights:
+        if about.get("weights") != self.weights or about.get("data") != data:
             return None
         try:
             return Worst(tensors["delta"], tensors["rank"], tensors["by"], frozenset(about["of"]))
         except (KeyError, TypeError) as foreign:
             raise StoreError(f"{self.path / name} does not hold perturbations ({foreign}); delete it and attack again") from foreign
 
-    def save_worst(self, threat: str, block: int, worst: Worst) -> None:
+    def save_worst(self, threat: str, block: int, worst: Worst, data: str) -> None:
         name = _worst_name(threat, block)
         (self.path / name).parent.mkdir(parents=True, exist_ok=True)
         tensors = {"delta": worst.delta, "rank": worst.rank, "by": worst.by}
-        self._write(name, tensors, weights=self.weights, of=sorted(worst.of))
+        self._write(name, tensors, weights=self.weights, data=data, of=sorted(worst.of))
 
     # ---- housekeeping
 

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from ccat.attacks import APGD, PGD, Attack, CornerSearch, Estimated, Geometry, Random, Refined, Simple, Square
 from ccat.objectives import any_class_confidence, cross_entropy, other_class_confidence
-from ccat.recipes import Case
+from ccat.recipes import Case, label
 from ccat.threats import L0, L1, L2, Frame, Linf, Threat
 
 _STARTS: tuple[tuple[Literal["zero", "random"], int], ...] = (("zero", 1), ("random", 10))  # with how many restarts, in the paper
@@ -49,26 +49,27 @@ def _in_ball(threat: Threat, effort: Effort, rates: Rates) -> list[Case]:
 def _in_pixels(threat: Threat, effort: Effort, rates: Rates) -> list[Case]:
     iterations, search, restarts = effort
     small, large = PGD(iterations, 250.0), PGD(iterations, 2500.0)
+    corners = [_conf("Corner Search, then PGD-Conf", threat, Refined(CornerSearch(200), large))]
     return [
         _conf("PGD-Conf zero 250", threat, small),
         _conf("PGD-Conf zero 2500", threat, large),
         _conf("PGD-Conf random 2500", threat, replace(large, start="random"), restarts),
         _conf("Geometry, then PGD-Conf", threat, Refined(Geometry(2 * search), large), restarts),
         _conf("Simple, then PGD-Conf", threat, Refined(Simple(search), large), restarts),
-        _conf("Corner Search, then PGD-Conf", threat, Refined(CornerSearch(200), large)),
+        *(corners if getattr(threat, "per", "") == "pixel" else []),  # which are made for pixels, not for entries
     ]
 
 
 def _in_frame(threat: Threat, effort: Effort, rates: Rates) -> list[Case]:
     iterations, search, restarts = effort
-    small, large = PGD(iterations, 0.1), PGD(iterations, 0.5)
-    ce = PGD(iterations, 0.5, backtracking=1.25, start="random")
+    adaptive, random = APGD(iterations), APGD(iterations, start="random")
     return [
-        _conf("PGD-Conf zero 0.1", threat, small),
-        _conf("PGD-Conf zero 0.5", threat, large),
-        _conf("PGD-Conf random 0.5", threat, replace(large, start="random"), restarts),
-        Case("PGD-CE random 0.5", "PGD-CE", threat, ce, cross_entropy, restarts),
-        _conf("Simple, then PGD-Conf", threat, Refined(Simple(search), large), restarts),
+        _conf("PGD-Conf zero 0.5", threat, PGD(iterations, 0.5)),
+        _conf("PGD-Conf random 0.5", threat, PGD(iterations, 0.5, start="random"), restarts),
+        _conf("APGD-Conf zero", threat, adaptive),
+        _conf("APGD-Conf random", threat, random, restarts),
+        Case("APGD-CE random", "APGD-CE", threat, random, cross_entropy, restarts),
+        _conf("Simple, then APGD-Conf", threat, Refined(Simple(2 * search), adaptive), restarts),
     ]
 
 
@@ -174,8 +175,10 @@ def _rates_for(threat: Threat) -> Rates:
 def select(name: str, shape: tuple[int, ...], only: str | None = None, threats: Sequence[Threat] = ()) -> tuple[Case, ...]:
     """The cases of a suite that attack images of this shape, by a pattern of their names, such as 'square*', and by their threats.
 
-    Threats that the suite does not have are attacked as it attacks its own.
+    Threats that the suite does not have are attacked as it attacks its own. Where there is one, the suite for colour is taken for colour.
     """
+    if f"{name}-colour" in SUITES and shape == image_shape(f"{name}-colour"):
+        name = f"{name}-colour"
     fits = shape == image_shape(name)
     if not fits and not threats:
         fitting = [other for other in SUITES if image_shape(other) == shape]
@@ -183,11 +186,16 @@ def select(name: str, shape: tuple[int, ...], only: str | None = None, threats: 
             f"use {' or '.join(fitting)}" if fitting else "say which threats fit yours: --threat Linf:8/255 --threat L2:1 --threat Frame:3"
         )
         raise ValueError(f"suite {name} is made for images of {_size(image_shape(name))}, not of {_size(shape)}; {instead}")
+    threats = tuple(dict.fromkeys(threats))
     own = [case for case in SUITES[name] if fits and (not threats or case.threat in threats)]
     cases = (*own, *within(name, *others)) if (others := [t for t in threats if all(c.threat != t for c in own)]) else tuple(own)
     chosen = tuple(case for case in cases if only is None or fnmatchcase(case.name.lower(), only.lower()))
-    if not chosen:
-        raise ValueError(f"no case of suite {name} is called {only!r}; there are {', '.join(dict.fromkeys(case.name for case in cases))}")
+    missed = [threat for threat in threats if all(case.threat != threat for case in chosen)]
+    if not chosen or missed:
+        where = f" within {label(missed[0])}" if missed and chosen else ""
+        raise ValueError(
+            f"no case of suite {name}{where} is called {only!r}; there are {', '.join(dict.fromkeys(case.name for case in cases))}"
+        )
     return chosen
 
 

@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 
 from ccat.attacks.problem import Counts, Found, Problem, best, choose
 from ccat.checks import require_count
-from ccat.threats import L1, L2, Linf, Threat
+from ccat.threats import L1, L2, Frame, Linf, Threat
 
 _INERTIA = 0.75  # of each step, how much is the new direction; the rest repeats the last one
 _RISING = 0.75  # the share of steps between checkpoints that have to raise the score
@@ -26,7 +26,7 @@ class APGD:
 
     iterations: int
     start: Literal["zero", "random"] = "zero"
-    threats: ClassVar[tuple[type[Threat], ...]] = (Linf, L2, L1)
+    threats: ClassVar[tuple[type[Threat], ...]] = (Linf, L2, L1, Frame)
 
     def __post_init__(self) -> None:
         require_count("APGD: iterations", self.iterations)
@@ -41,19 +41,19 @@ class APGD:
         """From a given perturbation; nothing is random."""
         if isinstance(problem.threat, L1):
             return self._sparse(problem, problem.threat, delta)
-        if isinstance(problem.threat, Linf | L2):
+        if isinstance(problem.threat, Linf | L2 | Frame):
             return self._dense(problem, delta)
-        raise ValueError(f"APGD is made for Linf, L2 and L1, not for {type(problem.threat).__name__}")
+        raise ValueError(f"APGD is made for Linf, L2, L1 and Frame, not for {type(problem.threat).__name__}")
 
     def cost(self, shape: tuple[int, int, int]) -> Counts:
         return Counts(self.iterations + 1, self.iterations)
 
     def _dense(self, problem: Problem, delta: Tensor) -> Found:
-        """L∞ and L2: the step begins with the diameter of the ball and is halved."""
+        """L∞, L2 and frames: the step begins with the diameter of the ball, in a frame of the box, and is halved."""
         project = problem.threat.project
         now, gradient = problem.climb(delta)
         found, best_gradient, before = now, gradient, now.delta
-        step = torch.full_like(now.value, 2 * problem.threat.epsilon)
+        step = torch.full_like(now.value, 1.0 if isinstance(problem.threat, Frame) else 2 * problem.threat.epsilon)
         rises, halved, value_then = torch.zeros_like(step), torch.ones_like(step, dtype=torch.bool), found.value
         checkpoints = _checkpoints(self.iterations)
         last = 0

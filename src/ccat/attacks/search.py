@@ -31,7 +31,11 @@ class Random:
 
 @dataclass(frozen=True)
 class Simple:
-    """Narodytska & Kasiviswanathan 2017: a random coordinate moves by ±ε, in L0 a random pixel becomes 0 or 1; what is better stays."""
+    """Narodytska & Kasiviswanathan 2017: a random coordinate moves by ±ε, in L0 a random pixel becomes 0 or 1; what is better stays.
+
+    In L0, where ε pixels are changed already, the new one takes the place of a random one of them: the projection would drop whichever
+    is changed least, mostly the new one.
+    """
 
     iterations: int
 
@@ -42,7 +46,7 @@ class Simple:
         found = _unmoved(problem)
         for _ in range(self.iterations):
             one = _one_entry(problem, generator)
-            now = found.delta
+            now = _freed(problem.threat, found.delta, one, generator) if isinstance(problem.threat, L0) else found.delta
             for up in (True, False):
                 found = best(found, problem.at(torch.where(one, self._moved(problem, now, up), now)))
         return found
@@ -91,3 +95,14 @@ def _one_entry(problem: Problem, generator: Generator) -> Tensor:
     place = torch.randint(x[0].numel(), (len(x), 1), generator=generator, device=generator.device).to(x.device)
     mask = torch.zeros_like(x, dtype=torch.bool).flatten(1).scatter(1, place, True).view_as(x)
     return mask.expand_as(problem.x)
+
+
+def _freed(threat: L0, delta: Tensor, one: Tensor, generator: Generator) -> Tensor:
+    """With one random change taken back where there are ε of them and another place is to be changed too."""
+    places = (delta != 0).any(1, keepdim=True) if threat.per == "pixel" else delta != 0
+    new = one[:, :1] if threat.per == "pixel" else one
+    full = ((places & ~new).flatten(1).sum(1) >= threat.epsilon)[:, None]
+    luck = torch.rand(places.flatten(1).shape, generator=generator, device=generator.device).to(delta.device)
+    chosen = (luck + 1) * (places & ~new).flatten(1)
+    back = torch.zeros_like(chosen, dtype=torch.bool).scatter(1, chosen.argmax(1, keepdim=True), True) & full
+    return torch.where(back.view_as(places), 0, delta)

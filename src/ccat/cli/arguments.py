@@ -84,6 +84,14 @@ def number(text: str) -> float:
         raise ArgumentTypeError(str(wrong)) from wrong
 
 
+def channels(text: str) -> list[float]:
+    """For argparse: a number per channel, 0.49,0.48,0.45."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ArgumentTypeError(f"must be a number per channel, such as 0.49,0.48,0.45, not {text!r}") from None
+
+
 def add_device(command: ArgumentParser) -> None:
     """--device."""
     command.add_argument("--device", choices=["cpu", "cuda", "mps"], help="(default: cuda or mps where there is one)")

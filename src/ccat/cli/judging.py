@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+import warnings
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -66,8 +67,13 @@ def _evaluate(options: Namespace) -> None:
     at = _at_thresholds(_measured(options.runs, options), options)
     if options.tau is None:
         for name, evaluations in zip(options.runs, at, strict=True):
-            run_of(name).save_evaluation(document(evaluations))
+            try:
+                run_of(name).save_evaluation(document(evaluations))
+            except OSError as full:  # a full disk, or someone else's run: the tables are printed all the same
+                warnings.warn(f"the evaluation of {name} is not stored ({full})", stacklevel=1)
     if options.format == "json":
+        if options.table is not None:
+            raise ValueError("--format json is the whole document: leave --table out")
         print(json.dumps(document([one for evaluations in at for one in evaluations]), indent=1, allow_nan=False))
         return
     made = tables(at)
@@ -116,7 +122,9 @@ def _analyse(options: Namespace) -> None:
 
     measured = _measured(options.runs, options)
     runs = [run_of(name) for name in options.runs]
-    found = {one.run: analyse(run, options.examples, options.iterations) for run, one in zip(runs, measured, strict=True)}
+    found = {
+        one.run: analyse(run, options.examples, options.iterations, device_of(options)) for run, one in zip(runs, measured, strict=True)
+    }
     _draw(options.out, {name: figure for name, (_, figure) in analysis_figures(found, measured).items()})
     print("a report of these runs shows them, too")
 

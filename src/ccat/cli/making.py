@@ -1,7 +1,7 @@
 """Commands that compute: train, attack, and adversarial examples in and out."""
 
 import shlex
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from zipfile import BadZipFile
 
@@ -9,16 +9,18 @@ import numpy as np
 import torch
 
 from ccat import engine
-from ccat.cli.arguments import Add, add_device, add_workers, count, device_of, named, overridden, run_of
+from ccat.cli.arguments import Add, add_device, add_workers, channels, count, device_of, named, overridden, run_of
 from ccat.cookbook import RECIPES
 from ccat.data import DATASETS, UNVERIFIED, data_states, load_dataset
 from ccat.data.corruptions import FAMILIES, generate
 from ccat.fields import digest, flatten, to_plain
+from ccat.models import MODELS
 from ccat.progress import Reporter
 from ccat.recipes import Recipe, label, parse_threat
 from ccat.report import markdown, write_examples
-from ccat.stages import attack, begin, corrupt, export, score, train
+from ccat.stages import attack, begin, bring, corrupt, export, score, train
 from ccat.stages.shared import images_of
+from ccat.store import Run
 from ccat.suites import SUITES, image_shape, select
 
 
@@ -52,8 +54,14 @@ def add_commands(add: Add) -> None:
     )
     add_device(command)
 
-    command = add("attack", attack_command, "attack a trained run and store the outcome")
-    command.add_argument("run")
+    command = add("import", _import, "make a run of a model that was trained elsewhere")
+    command.add_argument("run", type=Path, help="the run directory to make")
+    _add_model(command, required=True)
+    add_device(command)
+
+    command = add("attack", attack_command, "attack a trained run, or a model of your own, and store the outcome")
+    command.add_argument("run", nargs="?", help="of a model of your own the directory to make (default: runs/FACTORY)")
+    _add_model(command, required=False)
     command.add_argument("--suite", default="quick", help="which attacks (default: quick); `ccat suites` lists them")
     command.add_argument("--only", metavar="PATTERN", help="of these only the cases with such a name: 'square*'")
     command.add_argument("--threat", action="append", default=[], help="its attacks within this one, such as Linf:8/255; may be repeated")
@@ -67,7 +75,10 @@ def add_commands(add: Add) -> None:
     command.add_argument("--examples", type=count, help="the first so many test images (default: all that are counted)")
     command.add_argument("--seed", type=int, default=0, help="of generated corruptions (default: 0)")
     add_device(command)
+    _add_examples(add)
 
+
+def _add_examples(add: Add) -> None:
     command = add("export", _export, "write the worst adversarial examples found")
     command.add_argument("run")
     command.add_argument("--threat", required=True, help="such as Linf:0.4")
@@ -80,6 +91,16 @@ def add_commands(add: Add) -> None:
     command.add_argument("--threat", required=True, help="what they are allowed, such as Linf:0.4")
     command.add_argument("--name", required=True, help="what the attempt is called")
     add_device(command)
+
+
+def _add_model(command: ArgumentParser, required: bool) -> None:
+    command.add_argument("--model", required=required, metavar="NAME", help=f"package.module:factory, or {', '.join(MODELS)}")
+    command.add_argument("--weights", type=Path, metavar="FILE", help="its weights: safetensors, or a state_dict saved by torch")
+    command.add_argument("--dataset", required=required, metavar="NAME", help="what it was trained on")
+    command.add_argument("--unverified", action="store_true", help="take data that cannot be verified, which the run then records")
+    command.add_argument("--mean", type=channels, metavar="A,B,C", help="what it subtracts from images in [0,1] first")
+    command.add_argument("--std", type=channels, metavar="A,B,C", help="what it divides them by then")
+    command.add_argument("--seen", metavar="THREAT", help="what it was trained against, which tables mark: Linf:8/255")
 
 
 def _demo(options: Namespace) -> None:
@@ -153,9 +174,35 @@ def train_command(options: Namespace) -> None:
     )
 
 
+def _import(options: Namespace) -> None:
+    run, error = _brought(options, options.run)
+    print(f"{run.path}: {100 * error:.1f} % of the first test images are wrong; `ccat attack {shlex.quote(str(run.path))}` attacks it")
+
+
+def _brought(options: Namespace, path: Path) -> tuple[Run, float]:
+    if (options.mean is None) != (options.std is None):
+        raise ValueError("--mean and --std belong together")
+    if options.dataset is None:
+        raise ValueError("on which images? --dataset names them")
+    normalisation = None if options.mean is None else (options.mean, options.std)
+    seen = parse_threat(options.seen) if options.seen else None
+    dataset = UNVERIFIED * options.unverified + options.dataset
+    return bring(path, options.model, options.weights, dataset, normalisation, seen, device_of(options))
+
+
 def attack_command(options: Namespace) -> None:
     """`ccat attack`."""
-    run, device = run_of(options.run), device_of(options)
+    device = device_of(options)
+    if options.model is not None:
+        path = Path(options.run or Path("runs") / options.model.split(":")[-1])
+        there = next((one for one in (path, Path("runs") / path) if (one / "run.json").exists()), None)
+        run = Run.open(there) if there else _brought(options, path)[0]
+        if run.recipe.model != options.model:
+            raise ValueError(f"{run.path} holds {run.recipe.model}, not {options.model}: name another run directory")
+    elif options.run is None:
+        raise ValueError("which run? Name one (`ccat runs` lists them), or a model of your own with --model package.module:factory")
+    else:
+        run = run_of(options.run)
     named(options.suite, SUITES, "suite")
     shape = tuple(images_of(run.recipe.dataset, "test").x.shape[1:])
     cases = select(options.suite, shape, options.only, [parse_threat(threat) for threat in options.threat])
@@ -185,6 +232,5 @@ def _score(options: Namespace) -> None:
             x_adv = torch.from_numpy(file["x_adv"])
     except (KeyError, ValueError, IndexError, TypeError, AttributeError, EOFError, BadZipFile) as wrong:
         raise ValueError(f"{options.file} is not an .npz file with an array x_adv ({wrong})") from wrong
-    size = score(run_of(options.run), x_adv, threat, options.name, device_of(options))
-    outside = f"; the largest was {size:g} and was projected" if size > threat.epsilon * (1 + 1e-5) else ""
-    print(f"{len(x_adv)} examples scored within {label(threat)}{outside}")
+    score(run_of(options.run), x_adv, threat, options.name, device_of(options))
+    print(f"{len(x_adv)} examples scored within {label(threat)}")

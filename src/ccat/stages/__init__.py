@@ -2,6 +2,7 @@
 
 from ccat.stages.analyse import analyse, analysis_of
 from ccat.stages.attack import attack, export, pictures, score
+from ccat.stages.bring import bring
 from ccat.stages.corrupt import contact_sheet, corrupt
 from ccat.stages.measure import measure
 from ccat.stages.shared import Progress, StageError
@@ -14,6 +15,7 @@ __all__ = [
     "analysis_of",
     "attack",
     "begin",
+    "bring",
     "contact_sheet",
     "corrupt",
     "export",

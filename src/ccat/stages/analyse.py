@@ -19,7 +19,7 @@ from ccat.threats import L2, Linf, Threat
 SHOWN = 3  # lines whose images are kept
 
 
-def analyse(run: Run, examples: int = 100, iterations: int = 200) -> Analysis:
+def analyse(run: Run, examples: int = 100, iterations: int = 200, device: str = "cpu") -> Analysis:
     """Computed once for these weights and numbers, then read from the run."""
     stored = analysis_of(run)
     if stored is not None and (stored.examples, stored.iterations) == (examples, iterations):
@@ -27,21 +27,24 @@ def analyse(run: Run, examples: int = 100, iterations: int = 200) -> Analysis:
     images = images_of(run.recipe.dataset, "test")
     if not 2 <= examples <= len(images):
         raise StageError(f"--examples must be 2 to {len(images)}, not {examples}")
-    x, y = images[:examples].floats(), images[:examples].y
-    model = run.model()
+    x, y = images[:examples].floats().to(device), images[:examples].y.to(device)
+    with run.writing():
+        analysis = _analysed(run, run.model().to(device), x, y, iterations)
+        run.save_analysis(asdict(analysis))
+    return analysis
+
+
+def _analysed(run: Run, model: nn.Module, x: Tensor, y: Tensor, iterations: int) -> Analysis:
     seen = getattr(run.recipe.method, "threat", None)
     epsilon = seen.epsilon if isinstance(seen, Linf) else 0.3
     directions: dict[Threat, float] = {Linf(epsilon): 0.01 * epsilon / 0.3, L2(10 * epsilon): 0.2 * epsilon / 0.3}
-    analysis = Analysis(
-        examples=examples,
+    return Analysis(
+        examples=len(x),
         iterations=iterations,
         climbs=_climbs(model, x, y, Linf(epsilon), iterations),
         directions={label(threat): _direction(model, x, y, threat, rate, iterations) for threat, rate in directions.items()},
         between=_between(model, x, y),
     )
-    with run.writing():
-        run.save_analysis(asdict(analysis))
-    return analysis
 
 
 def analysis_of(run: Run) -> Analysis | None:

@@ -5,7 +5,6 @@ for, on the order, or on the number of workers.
 """
 
 import hashlib
-import time
 from collections.abc import Sequence
 from functools import lru_cache, reduce
 from pathlib import Path
@@ -16,12 +15,12 @@ from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 
 from ccat import engine
-from ccat.attacks import Problem
 from ccat.attempts import BLOCK, Attempt, Block, Worst, merged
 from ccat.objectives import other_class_confidence
 from ccat.recipes import Case, Given, contains, label, parse_threat
 from ccat.results import Group, Picture
-from ccat.stages.shared import Progress, StageError, counted, data_digest, held_out, images_of, probabilities_of
+from ccat.stages.shared import Progress, StageError, counted, data_digest, held_out, images_of, probabilities_of, require_data
+from ccat.stages.solving import checked, solve, take_over
 from ccat.store import Run
 from ccat.threats import Threat
 
@@ -45,10 +44,12 @@ def attack(
     with run.writing():
         _require_examples(run, examples)
         data = data_digest(run.recipe.dataset)
+        require_data(run)
+        _require_fitting(run, cases)
         attempts = [Attempt.of(case, restart, run.weights, data) for case in cases for restart in range(case.restarts)]
         run.add_to_plan(suite, examples, [attempt.key for attempt in attempts])
         blocks = range(-(-examples // BLOCK))
-        kept = {(name, block): run.worst(name, block) for name in {_name(case) for case in cases} for block in blocks}
+        kept = {(name, block): run.worst(name, block, data) for name in {_name(case) for case in cases} for block in blocks}
         kept_of = {place: worst.of if worst else frozenset() for place, worst in kept.items()}
         units = [
             Unit(run.path, attempt, block, device)
@@ -64,21 +65,15 @@ def attack(
 
 
 def _compute(unit: Unit) -> tuple[Block, Tensor]:
-    begin = time.monotonic()
     attempt, device = unit.attempt, unit.device
     model = _model(unit.run, attempt.weights, device)
     dataset = Run.open(unit.run).recipe.dataset
     x, y = _examples(dataset, attempt.case.source, unit.block)
-    problem = Problem.of(model, x.to(device), y.to(device), attempt.case.threat, attempt.case.objective, _pool(dataset))
     try:
-        found = attempt.case.attack(problem, Generator().manual_seed(attempt.seed_of(unit.block)))
+        return solve(model, x.to(device), y.to(device), attempt.case, Generator().manual_seed(attempt.seed_of(unit.block)), _pool(dataset))
     except ValueError as wrong:
         first = unit.block * BLOCK
         raise StageError(f"{label(attempt.case.threat)} {attempt.case.name}, in the block from example {first} on: {wrong}") from wrong
-    probabilities = probabilities_of(model, problem.images(found))
-    counts = problem.counts
-    block = Block(probabilities, found.value.cpu(), time.monotonic() - begin, counts.forwards, counts.backwards)
-    return block, found.delta.cpu()
 
 
 @lru_cache(maxsize=1)
@@ -114,7 +109,8 @@ def _store(run: Run, attempt: Attempt, block: int, result: Block, delta: Tensor,
         rank = _rank(result.probabilities, y if attempt.case.source == "test" else None)
         by = torch.full(rank.shape, int(attempt.key[:15], 16))
         name = _name(attempt.case)
-        run.save_worst(name, block, merged(Worst(delta, rank, by, frozenset([attempt.key])), run.worst(name, block)))
+        mine = Worst(delta, rank, by, frozenset([attempt.key]))
+        run.save_worst(name, block, merged(mine, run.worst(name, block, attempt.data)), attempt.data)
     run.save_block(attempt, block, result)
 
 
@@ -132,33 +128,31 @@ def _name(case: Case) -> str:
     return label(case.threat) if case.source == "test" else f"noise {label(case.threat)}"
 
 
-def score(run: Run, x_adv: Tensor, threat: Threat, name: str, device: str) -> float:
-    """Stores adversarial examples that were computed elsewhere as one more attempt; gives the largest size they had.
+def score(run: Run, x_adv: Tensor, threat: Threat, name: str, device: str) -> None:
+    """Stores adversarial examples that were computed elsewhere as one more attempt.
 
-    They belong to the first test images, whole blocks of them. Whatever lies outside the threat is projected into it.
+    They belong to the first test images, whole blocks of them, and lie within the threat; what rounding adds is projected away.
     """
     with run.writing():
         images = counted(run.recipe.dataset)
+        require_data(run)
         count = len(x_adv) if x_adv.ndim else 0
-        if x_adv.shape[1:] != images.x.shape[1:] or count % BLOCK or not 0 < count <= len(images):
+        whole = count % BLOCK == 0 or count == len(images)
+        if x_adv.shape[1:] != images.x.shape[1:] or not whole or not 0 < count <= len(images):
             raise StageError(
-                f"expected adversarial examples of the first test images, hundreds of them up to {len(images)}, "
+                f"expected adversarial examples of the first test images, hundreds of them or all {len(images)}, "
                 f"of shape {tuple(images.x.shape[1:])}, not {tuple(x_adv.shape)}"
             )
         x_adv = x_adv.float() / 255 if x_adv.dtype == torch.uint8 else x_adv.float()
-        Problem(x_adv, threat, lambda image, rows: rows)  # are these images?
+        checked(images[:count].floats(), x_adv, threat, name)  # all, before any is stored
         case = Case(name, name, threat, Given(hashlib.sha256(x_adv.numpy().tobytes()).hexdigest()), other_class_confidence)
         attempt = Attempt.of(case, 0, run.weights, data_digest(run.recipe.dataset))
         model = _model(run.path, run.weights, device)
-        for block in range(count // BLOCK):
-            begin = time.monotonic()
+        for block in range(-(-count // BLOCK)):
             x, y = _examples(run.recipe.dataset, case.source, block)
-            problem = Problem.of(model, x.to(device), y.to(device), threat, case.objective)
-            found = problem.at((x_adv[block * BLOCK : (block + 1) * BLOCK] - x).to(device))
-            probabilities = probabilities_of(model, problem.images(found))
-            result = Block(probabilities, found.value.cpu(), time.monotonic() - begin, problem.counts.forwards, 0)
-            _store(run, attempt, block, result, found.delta.cpu(), "worst")
-        return threat.size(x_adv - images[:count].floats()).max().item()
+            given = x_adv[block * BLOCK : (block + 1) * BLOCK].to(device)
+            result, delta = take_over(model, x.to(device), y.to(device), threat, lambda x, y, given=given: given, name)  # type: ignore[misc]
+            _store(run, attempt, block, result, delta, "worst")
 
 
 def export(run: Run, threat: Threat) -> dict[str, NDArray[Any]]:
@@ -208,12 +202,19 @@ def _kept(run: Run, threat: Threat, source: str, blocks: int | None = None) -> l
         raise StageError(f"{run.path} was not attacked within {label(threat)}: use a suite that has this threat")
     names = sorted({_name(attempt.case) for attempt in within})
     kept: list[Worst] = []
-    while (blocks is None or len(kept) < blocks) and (found := [one for name in names if (one := run.worst(name, len(kept)))]):
+    while (blocks is None or len(kept) < blocks) and (found := [one for name in names if (one := run.worst(name, len(kept), data))]):
         kept.append(reduce(merged, found))
     wanted = {attempt.key: count if blocks is None else min(count, blocks) for attempt, count in within.items()}
     if any(count > len(kept) or any(key not in block.of for block in kept[:count]) for key, count in wanted.items()):
         raise StageError(f"{run.path} has not kept all perturbations within {label(threat)}: the same `ccat attack` with --keep worst does")
     return kept
+
+
+def _require_fitting(run: Run, cases: Sequence[Case]) -> None:
+    """A threat that does not fit the images is refused before it is planned."""
+    x = counted(run.recipe.dataset)[:1].floats()
+    for threat in {case.threat for case in cases}:
+        threat.project(x, torch.zeros_like(x))
 
 
 def _require_examples(run: Run, examples: int) -> None:

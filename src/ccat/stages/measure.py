@@ -11,7 +11,7 @@ from ccat.data import names_of_classes
 from ccat.fields import flatten
 from ccat.recipes import THREATS, Case, contains, label, seen
 from ccat.results import Answers, Attacked, Corrupted, Group, Integers, Measured
-from ccat.stages.shared import StageError, clean_probabilities, data_digest, held_out, images_of
+from ccat.stages.shared import StageError, clean_probabilities, data_digest, held_out, images_of, require_data
 from ccat.store import Run
 from ccat.threats import Threat
 
@@ -23,10 +23,11 @@ def measure(run: Run, name: str | None = None, device: str = "cpu") -> Measured:
     clean = answers(clean_probabilities(run, device).numpy(), labels)
     cases: list[Case] = []
     attempts: list[Attacked] = []
+    require_data(run)
     for attempt, blocks in run.attempts():
         _require_current(run, attempt)
         cases.append(attempt.case)
-        attempts.append(_attacked(attempt, blocks, labels))
+        attempts.append(attacked(attempt, blocks, labels))
     method = run.recipe.method
     return Measured(
         run=name or run.path.resolve().name,
@@ -40,7 +41,7 @@ def measure(run: Run, name: str | None = None, device: str = "cpu") -> Measured:
         clean=clean[:-last],
         held_out=clean[-last:].outcome,
         attempts=tuple(attempts),
-        groups=_groups(cases, seen(method)),
+        groups=groups(cases, seen(method)),
         notes=_notes(run, attempts),
         corrupted=_corrupted(run, labels[:-last]),
     )
@@ -51,7 +52,8 @@ def answers(probabilities: NDArray[np.float32], labels: Integers) -> Answers:
     return Answers(probabilities.argmax(1), metrics.outcome(probabilities, labels))
 
 
-def _attacked(attempt: Attempt, blocks: list[Block], labels: Integers) -> Attacked:
+def attacked(attempt: Attempt, blocks: list[Block], labels: Integers) -> Attacked:
+    """An attempt as answers."""
     probabilities = np.concatenate([block.probabilities.numpy() for block in blocks])
     given = answers(probabilities, labels[: len(probabilities)])
     if attempt.case.source == "noise":
@@ -81,7 +83,7 @@ def _corrupted(run: Run, labels: Integers) -> tuple[Corrupted, ...]:
     return tuple(sorted(found, key=lambda one: (one.set, one.name, one.severity)))
 
 
-def _groups(cases: list[Case], known: tuple[Threat, ...]) -> tuple[Group, ...]:
+def groups(cases: list[Case], known: tuple[Threat, ...]) -> tuple[Group, ...]:
     """One for each threat that was attacked; a larger ε includes what was found at a smaller one."""
     threats = {(case.source, label(case.threat)): case for case in cases}
     return tuple(
@@ -100,10 +102,6 @@ def _require_current(run: Run, attempt: Attempt) -> None:
         raise StageError(
             f"{run.path}: the weights changed after they were attacked; "
             f"`ccat prune {shlex.quote(str(run.path))}` deletes what belongs to other weights, then attack again"
-        )
-    if attempt.data != data_digest(run.recipe.dataset):
-        raise StageError(
-            f"{run.path}: {run.recipe.dataset} is not the data that was attacked; get that back, or use another --run directory"
         )
 
 

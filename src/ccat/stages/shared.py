@@ -63,3 +63,11 @@ def clean_probabilities(run: Run, device: str = "cpu") -> Tensor:
         with suppress(OSError):  # a full disk costs only the next computation
             run.save_clean(stored, data)
     return stored
+
+
+def require_data(run: Run) -> None:
+    """Numbers on other images than these are no part of a worst case."""
+    if run.attacked_data() - {data_digest(run.recipe.dataset)}:
+        raise StageError(
+            f"{run.path}: {run.recipe.dataset} is not the data that was attacked; get that back, or use another --run directory"
+        )
