@@ -11,7 +11,20 @@ import pytest
 import ccat
 
 PACKAGE = Path(ccat.__file__).parent
-LAYERS = ["checks", "files", "threats", "objectives", "metrics", "intervals", "proposition", "data", "models", "attacks", "methods"]
+LAYERS = [
+    "checks",
+    "files",
+    "threats",
+    "objectives",
+    "metrics",
+    "intervals",
+    "proposition",
+    "data",
+    "models",
+    "attacks",
+    "detectors",
+    "methods",
+]
 LAYERS += [
     "fields",
     "recipes",

@@ -45,6 +45,7 @@ class Block:
     seconds: float
     forwards: int
     backwards: int
+    scores: Mapping[str, Tensor] | None = None  # (N,) of detectors, by the threats they were fitted for
 
 
 @dataclass(frozen=True)

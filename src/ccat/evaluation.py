@@ -1,7 +1,7 @@
 """From what was measured to an evaluation at a threshold. Nothing is attacked and no file is read here."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -61,18 +61,18 @@ def evaluate(measured: Measured, tpr: float = 0.99, tau: float | None = None, se
     )
 
 
-def pooled_outcome(measured: Measured, members: Iterable[int]) -> tuple[Outcome, Outcome]:
+def pooled_outcome(measured: Measured, members: Sequence[int]) -> tuple[Outcome, Outcome]:
     """Clean and worst attacked outcomes of the images that all these attempts attacked."""
     attempts = [measured.attempts[member].answers.outcome for member in members]
     examples = min(len(attempt) for attempt in attempts)
-    clean = measured.clean.outcome[:examples]
+    clean = measured.clean_of(members).outcome[:examples]
     return clean, metrics.worst(clean, [attempt[:examples] for attempt in attempts])
 
 
 def pooled_answers(measured: Measured, members: Sequence[int]) -> tuple[Answers, Integers]:
     """The answers to the worst of some attempts, and whose they are: −1 where none is wrong, and the answer is the clean one."""
     clean, adversarial = pooled_outcome(measured, members)
-    predicted, by = measured.clean.predicted[: len(clean)].copy(), np.full(len(clean), -1)
+    predicted, by = measured.clean_of(members).predicted[: len(clean)].copy(), np.full(len(clean), -1)
     for member in reversed(members):
         answers = measured.attempts[member].answers[: len(clean)]
         own = answers.outcome.wrong & adversarial.wrong & (answers.outcome.score == adversarial.score)
@@ -134,6 +134,8 @@ def _pooled(name: str, measured: Measured, members: Sequence[int], at: _Threshol
 
 
 def _unseen(measured: Measured, at: _Threshold) -> dict[str, Pooled]:
+    if any(attempt.clean for attempt in measured.attempts):
+        return {}  # a detector for each threat: there is no one that would face them all
     unseen = [group for group in measured.groups if group.source == "test" and not group.seen]
     left_out = [None, *(group.threat for group in unseen if len(unseen) > 1)]
     found = {}

@@ -75,6 +75,23 @@ class Probe:
 
 
 @dataclass(frozen=True)
+class Detecting:
+    """What rejects in place of the confidence: a detector, fitted on training images for each threat.
+
+    `known` of them give its statistics; `pairs` of them, clean and attacked, the weights of its layers: those that are right, and fooled.
+    """
+
+    name: Literal["mahalanobis", "lid"]
+    layers: str = ""  # separated by commas; by default the last of each size of feature map
+    known: int = 2000
+    pairs: int = 1000
+
+    def __post_init__(self) -> None:
+        for name in ("known", "pairs"):
+            require_count(f"Detecting: {name}", getattr(self, name))
+
+
+@dataclass(frozen=True)
 class Recipe:
     """How a model is trained: SGD with momentum on shuffled batches; the last epoch is the model."""
 
@@ -93,6 +110,7 @@ class Recipe:
     decay: float = 0.0  # of the weights
     augmentation: Augmentation | None = None
     seed: int = 0
+    detector: Detecting | None = None  # of a run that was made from another's weights
 
     def __post_init__(self) -> None:
         for name in ("epochs", "held_out", "batch"):
@@ -121,6 +139,7 @@ class Case:
     objective: Objective
     restarts: int = 1
     source: Literal["test", "noise"] = "test"
+    aware: Literal["detector"] | None = None  # of what, besides the model: being accepted then enters the objective
 
     def __post_init__(self) -> None:
         require_count("Case: restarts", self.restarts)
@@ -183,6 +202,7 @@ KINDS: dict[str, type] = {
         MultiSteepest,
         Direction,
         Elsewhere,
+        Detecting,
         PerEpoch,
         Drops,
         LinearToZero,

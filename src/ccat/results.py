@@ -3,8 +3,8 @@
 Shapes: labels, predicted, wrong, score (N,).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,7 @@ class Attacked:
     forwards: int
     backwards: int
     seconds: float
+    clean: Answers | None = None  # by the same detector, where that is one for the threat; otherwise those of the run
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,19 @@ class Measured:
     groups: tuple[Group, ...]
     notes: tuple[str, ...]
     corrupted: tuple["Corrupted", ...] = ()
+
+    def clean_of(self, members: Sequence[int]) -> Answers:
+        """The clean answers that attempts are compared with."""
+        return self.attempts[members[0]].clean or self.clean
+
+    def unaware(self) -> "Measured | None":
+        """Without attempts that know of a detector; None if there are no such."""
+        kept = [n for n, one in enumerate(self.attempts) if not one.family.startswith("aware")]
+        if len(kept) == len(self.attempts):
+            return None
+        groups = [replace(group, members=tuple(kept.index(n) for n in group.members if n in kept)) for group in self.groups]
+        attempts = tuple(self.attempts[n] for n in kept)
+        return replace(self, run=f"{self.run}, unaware", attempts=attempts, groups=tuple(one for one in groups if one.members), notes=())
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,6 +42,7 @@ from ccat.models import load_model, save_model
 from ccat.recipes import Recipe, case_from_plain, identity, recipe_from_plain
 
 SCHEMA = 1
+_SCORE = "score "  # before the threat of a detector, in a block
 
 Tensors = dict[str, Tensor]
 
@@ -186,7 +187,8 @@ class Run:
         (self.path / name).parent.mkdir(parents=True, exist_ok=True)
         about = {"case": to_plain(attempt.case), "restart": attempt.restart, "seed": attempt.seed, "key": attempt.key}
         cost = {"seconds": result.seconds, "forwards": result.forwards, "backwards": result.backwards}
-        tensors = {"probabilities": result.probabilities, "value": result.value}
+        scores = {f"{_SCORE}{threat}": value for threat, value in (result.scores or {}).items()}
+        tensors = {"probabilities": result.probabilities, "value": result.value, **scores}
         self._write(name, tensors, **about, **cost, weights=attempt.weights, data=attempt.data)
 
     def attempts(self) -> Iterator[tuple[Attempt, list[Block]]]:
@@ -202,7 +204,8 @@ class Run:
                     key = attempt_key(identity(about["case"]), *against)
                     attempt = Attempt(case_from_plain(about["case"]), *against, key)
                     cost = about["seconds"], about["forwards"], about["backwards"]
-                    blocks.append(Block(tensors["probabilities"], tensors["value"], *cost))
+                    scores = {name.removeprefix(_SCORE): value for name, value in tensors.items() if name.startswith(_SCORE)}
+                    blocks.append(Block(tensors["probabilities"], tensors["value"], *cost, scores or None))
                 except (ValueError, KeyError, TypeError, AttributeError) as foreign:
                     raise StoreError(f"{self.path / name} is not a block of an attempt ({foreign}); {advice}") from foreign
                 if key != folder.name:
@@ -292,6 +295,35 @@ class Run:
         tensors = {"delta": worst.delta, "rank": worst.rank, "by": worst.by}
         self._write(name, tensors, weights=self.weights, data=data, of=sorted(worst.of))
 
+    # ---- detectors
+
+    def detectors(self) -> dict[str, Tensors]:
+        """By the threats they were fitted for; those of other weights are refused."""
+        found = {}
+        for file in sorted((self.path / "detectors").glob("*.safetensors")):
+            tensors, about = self._read(f"detectors/{file.name}", "delete it, it is fitted anew")
+            if about.get("weights") != self.weights:
+                raise StoreError(f"{file} was fitted on another model: delete it, it is fitted anew")
+            found[str(about["threat"])] = tensors
+        return found
+
+    def save_detector(self, threat: str, tensors: Tensors) -> None:
+        (self.path / "detectors").mkdir(exist_ok=True)
+        self._write(f"detectors/{_file_name(threat)}.safetensors", tensors, weights=self.weights, threat=threat)
+
+    def clean_scores(self, threat: str, data: str) -> Tensor | None:
+        """Of the test split, by the detector for a threat."""
+        name = f"scores/{_file_name(threat)}.safetensors"
+        if not (self.path / name).exists():
+            return None
+        tensors, about = self._read(name, "delete it, it is computed anew")
+        fits = about.get("weights") == self.weights and about.get("data") == data
+        return tensors.get("scores") if fits else None
+
+    def save_clean_scores(self, threat: str, scores: Tensor, data: str) -> None:
+        (self.path / "scores").mkdir(exist_ok=True)
+        self._write(f"scores/{_file_name(threat)}.safetensors", {"scores": scores}, weights=self.weights, data=data)
+
     # ---- housekeeping
 
     def disk_use(self) -> dict[str, int]:
@@ -351,7 +383,11 @@ def _block_name(key: str, block: int) -> str:
 
 
 def _worst_name(threat: str, block: int) -> str:
-    return f"worst/{threat.replace(':', '-').replace('/', '-')}/{block:04d}.safetensors"
+    return f"worst/{_file_name(threat)}/{block:04d}.safetensors"
+
+
+def _file_name(threat: str) -> str:
+    return threat.replace(":", "-").replace("/", "-")
 
 
 def _read_text(file: Path) -> str:

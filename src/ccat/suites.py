@@ -89,7 +89,7 @@ def _conf(name: str, threat: Threat, attack: Attack, restarts: int = 1) -> Case:
     return Case(name, re.sub(r" (zero|random)\b.*", "", name), threat, attack, other_class_confidence, restarts)
 
 
-def _paper_rate(threat: Threat, divisor: float) -> float:
+def paper_rate(threat: Threat, divisor: float) -> float:
     """Scaled with ε, so that a zero start reaches the boundary well within T; a step in L0 crosses the box."""
     if isinstance(threat, L0):
         return 2500.0
@@ -97,17 +97,17 @@ def _paper_rate(threat: Threat, divisor: float) -> float:
 
 
 def _paper_white_box(threat: Threat) -> list[Case]:
-    rate = _paper_rate(threat, 30)
+    rate = paper_rate(threat, 30)
     conf = [
         Case(f"PGD-Conf {start}", "PGD-Conf", threat, PGD(1000, rate, start=start), other_class_confidence, restarts)
         for start, restarts in _STARTS
     ]
-    attack = PGD(200, _paper_rate(threat, 6), backtracking=1.25, start="random")
+    attack = PGD(200, paper_rate(threat, 6), backtracking=1.25, start="random")
     return [*conf, Case("PGD-CE random", "PGD-CE", threat, attack, cross_entropy, restarts=50)]
 
 
 def _paper_black_box(threat: Threat) -> list[Case]:
-    rate = _paper_rate(threat, 30)
+    rate = paper_rate(threat, 30)
     objective = other_class_confidence
     cases = [
         Case(f"QL {start}", "QL", threat, PGD(1000, rate, start=start, gradient=Estimated(50, 0.1)), objective, restarts)
@@ -128,7 +128,7 @@ def _paper_black_box(threat: Threat) -> list[Case]:
 def _paper(seen: Linf, larger: Linf, *others: Threat, frame: Frame) -> tuple[Case, ...]:
     """The paper's table of attacks with its iterations and restarts, at one rate per threat. Sized for GPUs and clusters."""
     distal = [
-        Case(f"PGD-Conf {start}", "PGD-Conf", seen, PGD(1000, _paper_rate(seen, 30), start=start), any_class_confidence, restarts, "noise")
+        Case(f"PGD-Conf {start}", "PGD-Conf", seen, PGD(1000, paper_rate(seen, 30), start=start), any_class_confidence, restarts, "noise")
         for start, restarts in _STARTS
     ]
     balls = (seen, larger, *others)
@@ -172,10 +172,32 @@ def _rates_for(threat: Threat) -> Rates:
     return {type(threat): (float(f"{threat.epsilon / parts[0]:.3g}"), float(f"{threat.epsilon / parts[1]:.3g}"))}
 
 
-def select(name: str, shape: tuple[int, ...], only: str | None = None, threats: Sequence[Threat] = ()) -> tuple[Case, ...]:
+def aware(cases: Sequence[Case]) -> tuple[Case, ...]:
+    """For a run that rejects by a detector: attacks whose objective the detector is part of, besides those that know nothing of it."""
+    found = []
+    for threat, source in dict.fromkeys((case.threat, case.source) for case in cases):
+        iterations = max(getattr(case.attack, "iterations", 1) for case in cases if isinstance(case.attack, PGD | APGD))
+        pixels, frame = isinstance(threat, L0), isinstance(threat, Frame)
+        rates = (0.1, 0.5) if frame else (250.0, 2500.0) if pixels else _rates_for(threat)[type(threat)]
+        attacks: dict[str, Attack] = {f"PGD zero {rate:g}": PGD(iterations, rate) for rate in rates}
+        last = PGD(iterations, 2500.0) if pixels else APGD(iterations)
+        if not pixels:
+            attacks["APGD random"] = APGD(iterations, start="random")
+        if not frame:
+            attacks[f"Geometry, then {type(last).__name__}"] = Refined(Geometry(2 * iterations), last)
+        for name, attack in attacks.items():
+            family = re.sub(r" (zero|random)\b.*", "", f"aware {name}")
+            found.append(Case(f"aware {name}", family, threat, attack, other_class_confidence, source=source, aware="detector"))
+    return tuple(found)
+
+
+def select(
+    name: str, shape: tuple[int, ...], only: str | None = None, threats: Sequence[Threat] = (), detector: bool = False
+) -> tuple[Case, ...]:
     """The cases of a suite that attack images of this shape, by a pattern of their names, such as 'square*', and by their threats.
 
     Threats that the suite does not have are attacked as it attacks its own. Where there is one, the suite for colour is taken for colour.
+    Where a detector rejects, attacks that know of it are added.
     """
     if f"{name}-colour" in SUITES and shape == image_shape(f"{name}-colour"):
         name = f"{name}-colour"
@@ -189,6 +211,7 @@ def select(name: str, shape: tuple[int, ...], only: str | None = None, threats: 
     threats = tuple(dict.fromkeys(threats))
     own = [case for case in SUITES[name] if fits and (not threats or case.threat in threats)]
     cases = (*own, *within(name, *others)) if (others := [t for t in threats if all(c.threat != t for c in own)]) else tuple(own)
+    cases = (*cases, *aware(cases)) if detector else cases
     chosen = tuple(case for case in cases if only is None or fnmatchcase(case.name.lower(), only.lower()))
     missed = [threat for threat in threats if all(case.threat != threat for case in chosen)]
     if not chosen or missed:

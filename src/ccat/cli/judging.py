@@ -64,13 +64,15 @@ def _add_threshold(command: ArgumentParser) -> None:
 
 
 def _evaluate(options: Namespace) -> None:
-    at = _at_thresholds(_measured(options.runs, options), options)
+    measured = _measured(options.runs, options)
+    at = _at_thresholds(measured, options)
     if options.tau is None:
         for name, evaluations in zip(options.runs, at, strict=True):
             try:
                 run_of(name).save_evaluation(document(evaluations))
             except OSError as full:  # a full disk, or someone else's run: the tables are printed all the same
                 warnings.warn(f"the evaluation of {name} is not stored ({full})", stacklevel=1)
+    at += _at_thresholds([unaware for one in measured if (unaware := one.unaware())], options)  # beside, as the paper evaluates detectors
     if options.format == "json":
         if options.table is not None:
             raise ValueError("--format json is the whole document: leave --table out")

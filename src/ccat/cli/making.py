@@ -13,12 +13,13 @@ from ccat.cli.arguments import Add, add_device, add_workers, channels, count, de
 from ccat.cookbook import RECIPES
 from ccat.data import DATASETS, UNVERIFIED, data_states, load_dataset
 from ccat.data.corruptions import FAMILIES, generate
+from ccat.detectors import KINDS
 from ccat.fields import digest, flatten, to_plain
 from ccat.models import MODELS
 from ccat.progress import Reporter
-from ccat.recipes import Recipe, label, parse_threat
+from ccat.recipes import Detecting, Recipe, label, parse_threat
 from ccat.report import markdown, write_examples
-from ccat.stages import attack, begin, bring, corrupt, export, score, train
+from ccat.stages import attack, begin, bring, corrupt, derive, export, score, train
 from ccat.stages.shared import images_of
 from ccat.store import Run
 from ccat.suites import SUITES, image_shape, select
@@ -62,13 +63,14 @@ def add_commands(add: Add) -> None:
     command = add("attack", attack_command, "attack a trained run, or a model of your own, and store the outcome")
     command.add_argument("run", nargs="?", help="of a model of your own the directory to make (default: runs/FACTORY)")
     _add_model(command, required=False)
-    command.add_argument("--suite", default="quick", help="which attacks (default: quick); `ccat suites` lists them")
-    command.add_argument("--only", metavar="PATTERN", help="of these only the cases with such a name: 'square*'")
-    command.add_argument("--threat", action="append", default=[], help="its attacks within this one, such as Linf:8/255; may be repeated")
-    command.add_argument("--examples", type=int, default=200, help="how many test images, in hundreds (default: 200)")
-    command.add_argument("--keep", choices=["worst", "none"], default="worst", help="which perturbations to keep (default: the worst ones)")
-    add_workers(command)
-    add_device(command)
+    _add_suite(command)
+
+    command = add("detect", _detect, "make a run that rejects by a detector instead of by the confidence, and attack it")
+    command.add_argument("run")
+    command.add_argument("--detector", choices=KINDS, required=True)
+    command.add_argument("--layers", default="", metavar="A,B", help="whose features it looks at (default: the last of each size)")
+    command.add_argument("--out", type=Path, metavar="DIR", help="the run directory to make (default: RUN-DETECTOR)")
+    _add_suite(command)
 
     command = add("corrupt", _corrupt, "measure a run on corrupted test images: MNIST-C, CIFAR-10-C, published or generated")
     command.add_argument("run")
@@ -90,6 +92,16 @@ def _add_examples(add: Add) -> None:
     command.add_argument("file", type=Path, help="an .npz with the array x_adv: examples of the first test images, in hundreds")
     command.add_argument("--threat", required=True, help="what they are allowed, such as Linf:0.4")
     command.add_argument("--name", required=True, help="what the attempt is called")
+    add_device(command)
+
+
+def _add_suite(command: ArgumentParser) -> None:
+    command.add_argument("--suite", default="quick", help="which attacks (default: quick); `ccat suites` lists them")
+    command.add_argument("--only", metavar="PATTERN", help="of these only the cases with such a name: 'square*'")
+    command.add_argument("--threat", action="append", default=[], help="its attacks within this one, such as Linf:8/255; may be repeated")
+    command.add_argument("--examples", type=int, default=200, help="how many test images, in hundreds (default: 200)")
+    command.add_argument("--keep", choices=["worst", "none"], default="worst", help="which perturbations to keep (default: the worst ones)")
+    add_workers(command)
     add_device(command)
 
 
@@ -190,9 +202,15 @@ def _brought(options: Namespace, path: Path) -> tuple[Run, float]:
     return bring(path, options.model, options.weights, dataset, normalisation, seen, device_of(options))
 
 
+def _detect(options: Namespace) -> None:
+    base = run_of(options.run)
+    path = options.out or base.path.with_name(f"{base.path.name}-{options.detector}")
+    run = derive(base, path, Detecting(options.detector, options.layers), device_of(options))
+    _attack(run, options)
+
+
 def attack_command(options: Namespace) -> None:
     """`ccat attack`."""
-    device = device_of(options)
     if options.model is not None:
         path = Path(options.run or Path("runs") / options.model.split(":")[-1])
         there = next((one for one in (path, Path("runs") / path) if (one / "run.json").exists()), None)
@@ -203,9 +221,14 @@ def attack_command(options: Namespace) -> None:
         raise ValueError("which run? Name one (`ccat runs` lists them), or a model of your own with --model package.module:factory")
     else:
         run = run_of(options.run)
+    _attack(run, options)
+
+
+def _attack(run: Run, options: Namespace) -> None:
+    device = device_of(options)
     named(options.suite, SUITES, "suite")
     shape = tuple(images_of(run.recipe.dataset, "test").x.shape[1:])
-    cases = select(options.suite, shape, options.only, [parse_threat(threat) for threat in options.threat])
+    cases = select(options.suite, shape, options.only, [parse_threat(threat) for threat in options.threat], run.recipe.detector is not None)
     part = [("--only", options.only)] * bool(options.only) + [("--threat", threat) for threat in options.threat]
     suite = shlex.join([options.suite, *(word for pair in part for word in pair)])  # as it would be typed again
     workers = options.workers or (engine.cores() if device == "cpu" else 1)

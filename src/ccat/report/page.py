@@ -73,7 +73,13 @@ def _run(section: Section) -> dict[str, Any]:
     attacked = {}
     for group in measured.groups:
         answers, by = pooled_answers(measured, group.members)
-        attacked[_key(group)] = {**_answers(answers), "by": _packed(np.where(by < 0, _NOBODY, by), np.uint16), "seen": group.seen}
+        own = measured.attempts[group.members[0]].clean
+        attacked[_key(group)] = {
+            **_answers(answers),
+            "by": _packed(np.where(by < 0, _NOBODY, by), np.uint16),
+            "seen": group.seen,
+            "clean": _answers(own) if own else None,
+        }
     return {
         "name": measured.run,
         "tau": section.evaluation.tau,

@@ -4,6 +4,7 @@ from ccat.stages.analyse import analyse, analysis_of
 from ccat.stages.attack import attack, export, pictures, score
 from ccat.stages.bring import bring
 from ccat.stages.corrupt import contact_sheet, corrupt
+from ccat.stages.detect import derive
 from ccat.stages.measure import measure
 from ccat.stages.shared import Progress, StageError
 from ccat.stages.train import begin, train
@@ -18,6 +19,7 @@ __all__ = [
     "bring",
     "contact_sheet",
     "corrupt",
+    "derive",
     "export",
     "measure",
     "pictures",

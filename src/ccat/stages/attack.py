@@ -6,6 +6,7 @@ for, on the order, or on the number of workers.
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache, reduce
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -19,6 +20,7 @@ from ccat.attempts import BLOCK, Attempt, Block, Worst, merged
 from ccat.objectives import other_class_confidence
 from ccat.recipes import Case, Given, contains, label, parse_threat
 from ccat.results import Group, Picture
+from ccat.stages.detect import detectors_of, fit_missing, judges
 from ccat.stages.shared import Progress, StageError, counted, data_digest, held_out, images_of, probabilities_of, require_data
 from ccat.stages.solving import checked, solve, take_over
 from ccat.store import Run
@@ -47,6 +49,8 @@ def attack(
         require_data(run)
         _require_fitting(run, cases)
         attempts = [Attempt.of(case, restart, run.weights, data) for case in cases for restart in range(case.restarts)]
+        if run.recipe.detector is not None:
+            fit_missing(run, [case.threat for case in cases], device, progress)
         run.add_to_plan(suite, examples, [attempt.key for attempt in attempts])
         blocks = range(-(-examples // BLOCK))
         kept = {(name, block): run.worst(name, block, data) for name in {_name(case) for case in cases} for block in blocks}
@@ -67,10 +71,14 @@ def attack(
 def _compute(unit: Unit) -> tuple[Block, Tensor]:
     attempt, device = unit.attempt, unit.device
     model = _model(unit.run, attempt.weights, device)
-    dataset = Run.open(unit.run).recipe.dataset
-    x, y = _examples(dataset, attempt.case.source, unit.block)
+    run = Run.open(unit.run)
+    x, y = (part.to(device) for part in _examples(run.recipe.dataset, attempt.case.source, unit.block))
+    detectors = {}
+    if run.recipe.detector is not None:
+        detectors = judges(attempt.case, detectors_of(unit.run, attempt.weights, tuple(run.detectors()), device))
+    generator = Generator().manual_seed(attempt.seed_of(unit.block))
     try:
-        return solve(model, x.to(device), y.to(device), attempt.case, Generator().manual_seed(attempt.seed_of(unit.block)), _pool(dataset))
+        return solve(model, x, y, attempt.case, generator, _pool(run.recipe.dataset), detectors)
     except ValueError as wrong:
         first = unit.block * BLOCK
         raise StageError(f"{label(attempt.case.threat)} {attempt.case.name}, in the block from example {first} on: {wrong}") from wrong
@@ -106,7 +114,7 @@ def _store(run: Run, attempt: Attempt, block: int, result: Block, delta: Tensor,
     """The perturbations first: should the process be killed in between, the block is computed again and nothing is lost."""
     if keep == "worst":
         _, y = _examples(run.recipe.dataset, attempt.case.source, block)
-        rank = _rank(result.probabilities, y if attempt.case.source == "test" else None)
+        rank = _rank(result, y if attempt.case.source == "test" else None, label(attempt.case.threat))
         by = torch.full(rank.shape, int(attempt.key[:15], 16))
         name = _name(attempt.case)
         mine = Worst(delta, rank, by, frozenset([attempt.key]))
@@ -114,13 +122,19 @@ def _store(run: Run, attempt: Attempt, block: int, result: Block, delta: Tensor,
     run.save_block(attempt, block, result)
 
 
-def _rank(probabilities: Tensor, y: Tensor | None) -> Tensor:
-    """How bad an example is: 1 + confidence if it is wrong, otherwise the confidence in the likeliest wrong class."""
-    probabilities = probabilities.double()
+def _rank(result: Block, y: Tensor | None, threat: str) -> Tensor:
+    """How bad an example is: 1 + confidence if it is wrong, otherwise the confidence in the likeliest wrong class.
+
+    Where a detector rejects, its score (between 0 and 1, by a sigmoid) is what counts in place of the confidence.
+    """
+    probabilities = result.probabilities.double()
+    wrong = torch.ones(len(probabilities)) if y is None else (probabilities.argmax(1) != y).double()
+    if result.scores:
+        score = result.scores.get(threat, next(iter(result.scores.values()))).double()
+        return (wrong if y is not None else 0) + score.sigmoid()
     if y is None:
         return probabilities.amax(1)
-    other = probabilities.scatter(1, y[:, None], 0).amax(1)
-    return other + (probabilities.argmax(1) != y)
+    return probabilities.scatter(1, y[:, None], 0).amax(1) + wrong
 
 
 def _name(case: Case) -> str:
@@ -145,6 +159,8 @@ def score(run: Run, x_adv: Tensor, threat: Threat, name: str, device: str) -> No
             )
         x_adv = x_adv.float() / 255 if x_adv.dtype == torch.uint8 else x_adv.float()
         checked(images[:count].floats(), x_adv, threat, name)  # all, before any is stored
+        if run.recipe.detector is not None:
+            fit_missing(run, [threat], device, lambda *_: None)
         case = Case(name, name, threat, Given(hashlib.sha256(x_adv.numpy().tobytes()).hexdigest()), other_class_confidence)
         attempt = Attempt.of(case, 0, run.weights, data_digest(run.recipe.dataset))
         model = _model(run.path, run.weights, device)
@@ -152,6 +168,9 @@ def score(run: Run, x_adv: Tensor, threat: Threat, name: str, device: str) -> No
             x, y = _examples(run.recipe.dataset, case.source, block)
             given = x_adv[block * BLOCK : (block + 1) * BLOCK].to(device)
             result, delta = take_over(model, x.to(device), y.to(device), threat, lambda x, y, given=given: given, name)  # type: ignore[misc]
+            if run.recipe.detector is not None:
+                found = detectors_of(run.path, run.weights, tuple(run.detectors()), device)
+                result = replace(result, scores={n: one((x + delta).clamp(0, 1).to(device)) for n, one in judges(case, found).items()})
             _store(run, attempt, block, result, delta, "worst")
 
 

@@ -5,13 +5,16 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from ccat.data import Images
 from ccat.data.corruptions import CIFAR10_C, MNIST_C, corrupted, published
 from ccat.data.sources import user_directories
+from ccat.stages.detect import base, detectors_of, fit_missing
 from ccat.stages.shared import Progress, StageError, counted, data_digest, probabilities_of
 from ccat.store import Run
 
+SCORE = "score "  # before the name of a corruption: not probabilities, but what a detector says
 _BY_SHAPE = {(1, 28, 28): ("mnist-c", MNIST_C), (3, 32, 32): ("cifar10-c", CIFAR10_C)}
 
 
@@ -21,15 +24,25 @@ def corrupt(run: Run, device: str, progress: Progress, examples: int | None = No
     about = {"examples": examples, "seed": seed}
     with run.writing():
         stored = run.corrupted(name, data_digest(run.recipe.dataset))
-        if stored is not None and stored[1] == about and len(stored[0]) == len(sources):
+        if stored is not None and stored[1] == about and {f"{one} {severity}" for one, severity in sources} <= set(stored[0]):
             return name
         model = run.model().to(device)
         found = {}
         for done, ((corruption, severity), load) in enumerate(sources.items(), start=1):
-            found[f"{corruption} {severity}"] = probabilities_of(model, load().x)
+            images = load()
+            found[f"{corruption} {severity}"] = probabilities_of(model, images.x)
+            if run.recipe.detector is not None:
+                found[f"{SCORE}{corruption} {severity}"] = _scores(run, images, device)
             progress(done, len(sources), f"{corruption} {severity}")
         run.save_corrupted(name, found, data_digest(run.recipe.dataset), about)
     return name
+
+
+def _scores(run: Run, images: Images, device: str) -> Tensor:
+    """Of the detector for the smallest L∞ ball."""
+    fit_missing(run, [], device, lambda *_: None)
+    detectors = detectors_of(run.path, run.weights, tuple(run.detectors()), device)
+    return detectors[base(detectors)](images.floats().to(device))
 
 
 def corruptions_of(dataset: str, examples: int | None, seed: int) -> tuple[str, dict[tuple[str, int], Callable[[], Images]]]:

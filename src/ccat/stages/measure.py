@@ -1,6 +1,9 @@
 """Measuring: a run directory as outcomes, one attempt at a time. Nothing is attacked here."""
 
 import shlex
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,17 +12,22 @@ from ccat import metrics
 from ccat.attempts import Attempt, Block
 from ccat.data import names_of_classes
 from ccat.fields import flatten
-from ccat.recipes import THREATS, Case, contains, label, seen
+from ccat.metrics import Floats
+from ccat.recipes import THREATS, Case, contains, label, parse_threat, seen
 from ccat.results import Answers, Attacked, Corrupted, Group, Integers, Measured
+from ccat.stages.corrupt import SCORE
+from ccat.stages.detect import base, clean_scores, on_common_scale
 from ccat.stages.shared import StageError, clean_probabilities, data_digest, held_out, images_of, require_data
 from ccat.store import Run
-from ccat.threats import Threat
+from ccat.threats import Frame, Threat
 
 
 def measure(run: Run, name: str | None = None, device: str = "cpu") -> Measured:
     """Everything stored about a run. Of probabilities, only those of one attempt are in memory at a time."""
     labels = images_of(run.recipe.dataset, "test").y.numpy()
     last = held_out(run.recipe.dataset)
+    if run.recipe.detector is not None and run.detectors():
+        return _detected(run, name, labels, last, device)
     clean = answers(clean_probabilities(run, device).numpy(), labels)
     cases: list[Case] = []
     attempts: list[Attacked] = []
@@ -44,6 +52,68 @@ def measure(run: Run, name: str | None = None, device: str = "cpu") -> Measured:
         groups=groups(cases, seen(method)),
         notes=_notes(run, attempts),
         corrupted=_corrupted(run, labels[:-last]),
+    )
+
+
+def _detected(run: Run, name: str | None, labels: Integers, last: int, device: str) -> Measured:
+    """As for other runs, with detectors' scores in place of confidences. What the detector for a larger threat says counts there."""
+    require_data(run)
+    predicted = answers(clean_probabilities(run, device).numpy(), labels)
+    scale: dict[str, Callable[[Floats], Floats]] = {}
+    clean: dict[str, Answers] = {}
+    for judge in run.detectors():
+        scores = clean_scores(run, judge, device)
+        chosen = metrics.Outcome(predicted.outcome.wrong[-last:], scores[-last:])
+        scale[judge] = partial(on_common_scale, held_out=chosen)
+        clean[judge] = Answers(predicted.predicted, metrics.Outcome(predicted.outcome.wrong, scale[judge](scores)))
+    attempts: list[Attacked] = []
+    members: dict[tuple[str, str], list[int]] = {}
+    cases: dict[tuple[str, str], Case] = {}
+    for attempt, blocks in run.attempts():
+        _require_current(run, attempt)
+        given = attacked(attempt, blocks, labels)
+        for judge in blocks[0].scores or ():
+            scores = np.concatenate([block.scores[judge].double().numpy() for block in blocks if block.scores])
+            own = attempt.case.source == "noise" or isinstance(attempt.case.threat, Frame)
+            group = attempt.case.source, label(attempt.case.threat) if own else judge
+            cases[group] = attempt.case if own else replace(attempt.case, threat=parse_threat(judge))
+            members.setdefault(group, []).append(len(attempts))
+            outcome = metrics.Outcome(given.answers.outcome.wrong, scale[judge](scores))
+            attempts.append(replace(given, answers=Answers(given.answers.predicted, outcome), clean=clean[judge][:-last]))
+    main = clean[base(clean)]
+    known = seen(run.recipe.method)
+    ordered = sorted(cases, key=lambda key: _order(cases[key]))
+    return Measured(
+        run=name or run.path.resolve().name,
+        recipe=flatten(run.recipe) | {"method": type(run.recipe.method).__name__},
+        about=run.about,
+        method=f"{type(run.recipe.method).__name__}, {run.recipe.detector.name if run.recipe.detector else ''}",
+        dataset=run.recipe.dataset,
+        weights=run.weights,
+        classes=names_of_classes(run.recipe.dataset),
+        labels=labels[:-last],
+        clean=main[:-last],
+        held_out=main[-last:].outcome,
+        attempts=tuple(attempts),
+        groups=tuple(
+            Group(
+                threat,
+                source,
+                source == "test" and any(contains(k, cases[source, threat].threat) for k in known),
+                tuple(members[source, threat]),
+            )
+            for source, threat in ordered
+        ),
+        notes=(*_notes(run, attempts), f"{run.path.name}: scores are those of detectors, as the share of correct held-out images below."),
+        corrupted=tuple(
+            replace(
+                one,
+                answers=Answers(
+                    one.answers.predicted, metrics.Outcome(one.answers.outcome.wrong, scale[base(clean)](one.answers.outcome.score))
+                ),
+            )
+            for one in _corrupted(run, labels[:-last])
+        ),
     )
 
 
@@ -77,8 +147,12 @@ def _corrupted(run: Run, labels: Integers) -> tuple[Corrupted, ...]:
     for name in run.corrupted_sets():
         stored = run.corrupted(name, data_digest(run.recipe.dataset))
         for key, probabilities in stored[0].items() if stored else ():
+            if key.startswith(SCORE):
+                continue
             corruption, severity = key.rsplit(" ", 1)
             given = answers(probabilities.numpy(), labels[: len(probabilities)])
+            if (scores := stored[0].get(SCORE + key) if stored else None) is not None:
+                given = Answers(given.predicted, metrics.Outcome(given.outcome.wrong, scores.double().numpy()))
             found.append(Corrupted(name, corruption, int(severity), given))
     return tuple(sorted(found, key=lambda one: (one.set, one.name, one.severity)))
 

@@ -1,7 +1,10 @@
 """One case against one block of images: attacked by us, or by someone else and scored by us."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from types import MappingProxyType
 
 import torch
 from torch import Generator, Tensor, nn
@@ -9,6 +12,7 @@ from torch import Generator, Tensor, nn
 from ccat.attacks import Found, Problem
 from ccat.attacks.inputs import require_batch
 from ccat.attempts import Block
+from ccat.detectors import Detector, aware
 from ccat.objectives import other_class_confidence
 from ccat.recipes import Case, label
 from ccat.stages.shared import probabilities_of
@@ -20,11 +24,26 @@ SLACK = 1e-4  # of ε: so far outside a threat examples of others may lie, and a
 ZERO = 1e-6  # smaller changes of a pixel are rounding
 
 
-def solve(model: nn.Module, x: Tensor, y: Tensor, case: Case, generator: Generator, pool: Tensor | None) -> tuple[Block, Tensor]:
-    """What a case finds around these images, and the perturbations."""
+def solve(
+    model: nn.Module,
+    x: Tensor,
+    y: Tensor,
+    case: Case,
+    generator: Generator,
+    pool: Tensor | None,
+    detectors: Mapping[str, Detector] = MappingProxyType({}),
+) -> tuple[Block, Tensor]:
+    """What a case finds around these images, scored by detectors too if there are any, and the perturbations."""
     begin = time.monotonic()
     problem = Problem.of(model, x, y, case.threat, case.objective, pool)
-    return _block(model, problem, case.attack(problem, generator), begin)
+    if case.aware is not None:
+        if not detectors:
+            raise ValueError("it is aware of a detector, and this run has none: `ccat detect` makes one that has")
+        detector = detectors.get(label(case.threat), next(iter(detectors.values())))
+        problem = replace(problem, score=partial(aware, detector, y if case.source == "test" else None))
+    block, delta = _block(model, problem, case.attack(problem, generator), begin)
+    images = (x + delta.to(x)).clamp(0, 1)
+    return replace(block, scores={name: one(images) for name, one in detectors.items()} or None), delta
 
 
 def take_over(model: nn.Module, x: Tensor, y: Tensor, threat: Threat, function: Function, name: str) -> tuple[Block, Tensor]:

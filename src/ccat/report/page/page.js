@@ -13,7 +13,8 @@ for (const run of data.runs) {
   run.clean = answers(run.clean);
   for (const key of Object.keys(run.attacked)) {
     const by = decoded(run.attacked[key].by, Uint16Array);
-    run.attacked[key] = Object.assign(answers(run.attacked[key]), { by, seen: run.attacked[key].seen });
+    const { seen, clean } = run.attacked[key];
+    run.attacked[key] = Object.assign(answers(run.attacked[key]), { by, seen, clean: clean ? answers(clean) : run.clean }); // by the same detector
   }
 }
 let chosen = null; // τ of all runs, or null: each run's own
@@ -22,7 +23,7 @@ const tauOf = (run) => (chosen === null ? run.tau : chosen);
 // ---- metrics: up to which τ each example counts in the part and in the whole (NaN: never)
 
 function rates(run, key) {
-  const clean = run.clean;
+  const clean = key === undefined ? run.clean : run.attacked[key].clean;
   const own = (score, keep) => Float64Array.from(score, (s, n) => (keep(n) ? s : NaN));
   if (key === undefined) {
     return {

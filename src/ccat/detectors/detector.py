@@ -1,0 +1,154 @@
+"""Detectors: a statistic for each of several layers, weighed by a logistic regression that tells clean images from attacked ones.
+
+A detector's score replaces the confidence: images that score below τ are rejected.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from torch import Tensor, nn
+
+from ccat.detectors.features import features, features_and_logits
+from ccat.detectors.statistics import LocalDimension, Mahalanobis, Statistic, statistic_of
+
+KINDS = ("mahalanobis", "lid")
+MAGNITUDES = (0.0, 0.001, 0.005, 0.01)  # of the step that Lee et al. take before they look
+NEIGHBOURS = (10, 20, 50)
+FEWEST = 20  # pairs to learn from
+
+
+@dataclass(frozen=True, eq=False)
+class Detector:
+    """Scores images: the higher, the more usual. `magnitude` is the length of a step towards higher statistics, taken first."""
+
+    model: nn.Module
+    layers: tuple[str, ...]
+    statistics: tuple[Statistic, ...]
+    weights: Tensor  # (L,)
+    bias: float
+    magnitude: float = 0.0
+
+    def __call__(self, x: Tensor, batch: int = 250) -> Tensor:
+        """(N,), on the CPU."""
+        return torch.cat([_weighed(self._stepped(part), self) for part in torch.split(x, batch)]).cpu()
+
+    def raw(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Without the step, which would need second derivatives, and the logits: for attacks, with a gradient, in one pass."""
+        found, logits = features_and_logits(self.model, self.layers, x)
+        return _weighed(torch.stack([one(values) for one, values in zip(self.statistics, found, strict=True)], 1), self), logits
+
+    def _stepped(self, x: Tensor) -> Tensor:
+        return stepped(self.model, self.layers, self.statistics, self.magnitude, x)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """To be stored."""
+        inside = {f"{n}.{key}": value for n, one in enumerate(self.statistics) for key, value in one.tensors().items()}
+        return {**inside, "weights": self.weights, "bias": torch.tensor(self.bias), "magnitude": torch.tensor(self.magnitude)}
+
+
+def detector_of(model: nn.Module, layers: Sequence[str], tensors: dict[str, Tensor]) -> Detector:
+    """What `tensors()` was given, for the same model and layers."""
+    device = next(model.parameters()).device
+    moved = {name: value.to(device) for name, value in tensors.items()}
+    parts = [{key.split(".", 1)[1]: value for key, value in moved.items() if key.startswith(f"{n}.")} for n in range(len(layers))]
+    statistics = tuple(statistic_of(part) for part in parts)
+    return Detector(model, tuple(layers), statistics, moved["weights"], float(tensors["bias"]), float(tensors["magnitude"]))
+
+
+def fit(
+    kind: str, model: nn.Module, layers: Sequence[str], known: tuple[Tensor, Tensor], clean: Tensor, attacked: Tensor, like: Detector | None
+) -> Detector:
+    """From training images: `known` with labels for the statistics, pairs of `clean` and `attacked` ones for the regression.
+
+    The magnitude or the number of neighbours is the one that tells the second half of the pairs apart best when fitted on the first; it
+    is taken from another detector if one is given, as in the paper, which chooses it for L∞ and keeps it.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"there is no detector {kind!r}; there are {', '.join(KINDS)}")
+    if len(clean) < FEWEST:
+        raise ValueError(f"only {len(clean)} attacked training images fool the model, too few to fit a detector: {FEWEST} are needed")
+    with torch.no_grad():
+        seen = _batched(model, layers, known[0])
+    usual: list[tuple[Statistic, ...]]
+    if kind == "mahalanobis":
+        usual = [tuple(Mahalanobis.fit(values, known[1], name) for values, name in zip(seen, layers, strict=True))]
+    else:
+        counts = NEIGHBOURS if like is None else (_neighbours(like),)
+        usual = [tuple(LocalDimension.fit(values, k, name) for values, name in zip(seen, layers, strict=True)) for k in counts]
+    magnitudes = (MAGNITUDES if like is None else (like.magnitude,)) if kind == "mahalanobis" else (0.0,)
+    half, best = len(clean) // 2, (-1.0, 0.0, usual[0])
+    candidates = list(product(magnitudes, usual))
+    for magnitude, statistics in candidates if len(candidates) > 1 else []:
+        values = [stepped(model, layers, statistics, magnitude, x) for x in (clean, attacked)]
+        told = _weighed(torch.cat([part[half:] for part in values]), _regression(*(part[:half] for part in values)))
+        truth = [1] * (len(clean) - half) + [0] * (len(clean) - half)
+        best = max(best, (float(roc_auc_score(truth, told.cpu())), magnitude, statistics), key=lambda one: one[0])
+    _, magnitude, statistics = best if len(candidates) > 1 else (0, *candidates[0])
+    weights, bias = _regression(*(stepped(model, layers, statistics, magnitude, x) for x in (clean, attacked)))
+    return Detector(model, tuple(layers), statistics, weights, bias, magnitude)
+
+
+def stepped(model: nn.Module, layers: Sequence[str], statistics: Sequence[Statistic], magnitude: float, x: Tensor) -> Tensor:
+    """The statistics (N, L), each after its own step of this length along the sign of its gradient, if the length is not zero."""
+    if magnitude == 0:
+        with torch.no_grad():
+            return _values(model, layers, statistics, x)
+    columns = []
+    for n, (layer, statistic) in enumerate(zip(layers, statistics, strict=True)):
+        with torch.enable_grad():
+            moving = x.detach().requires_grad_()
+            value = _values(model, [layer], [statistic], moving)[:, 0]
+            (gradient,) = torch.autograd.grad(value.sum(), moving)
+        with torch.no_grad():
+            columns.append(_values(model, layers, statistics, (x + magnitude * gradient.sign()).clamp(0, 1))[:, n])
+    return torch.stack(columns, 1)
+
+
+def aware(detector: Detector, labels: Tensor | None, images: Tensor, rows: Tensor) -> Tensor:
+    """What an attacker who knows the detector maximises, (N,): first to be wrong, then, once that is so, to be accepted. Of noise, which
+    has no labels and is always wrong, only the latter.
+
+    Below 0 minus the margin that is missing, above 0 a monotone function of the detector's score (without its step): the gradient is that
+    of whichever is not yet reached, as in selective PGD (Bryniarski et al. 2022).
+    """
+    score, logits = detector.raw(images)
+    if labels is None:
+        return score
+    right = logits.gather(1, labels[rows, None])[:, 0]
+    margin = logits.scatter(1, labels[rows, None], -torch.inf).amax(1) - right
+    positive = torch.where(score > 0, 1 + score, 1 / (1 - score.clamp(max=0)))
+    return torch.where(margin > 0, positive, margin)
+
+
+def _values(model: nn.Module, layers: Sequence[str], statistics: Sequence[Statistic], x: Tensor) -> Tensor:
+    return torch.stack([one(values) for one, values in zip(statistics, features(model, layers, x), strict=True)], 1)
+
+
+def _batched(model: nn.Module, layers: Sequence[str], x: Tensor, batch: int = 250) -> list[Tensor]:
+    parts = [features(model, layers, part) for part in torch.split(x, batch)]
+    return [torch.cat(column) for column in zip(*parts, strict=True)]
+
+
+def _weighed(values: Tensor, by: "Detector | tuple[Tensor, float]") -> Tensor:
+    weights, bias = (by.weights, by.bias) if isinstance(by, Detector) else by
+    return values @ weights.to(values) + bias
+
+
+def _regression(clean: Tensor, attacked: Tensor) -> tuple[Tensor, float]:
+    """Weights and bias, on the scale of the statistics themselves."""
+    values = torch.cat([clean, attacked]).double().cpu().numpy()
+    centre, spread = values.mean(0), values.std(0) + 1e-12
+    model = LogisticRegression(max_iter=1000).fit((values - centre) / spread, np.r_[np.ones(len(clean)), np.zeros(len(attacked))])
+    weights = model.coef_[0] / spread
+    return torch.from_numpy(weights).to(clean), float(model.intercept_[0] - weights @ centre)
+
+
+def _neighbours(like: Detector) -> int:
+    (first, *_) = like.statistics
+    assert isinstance(first, LocalDimension)
+    return first.neighbours

@@ -1,0 +1,150 @@
+"""Detecting: a run whose images are rejected by a detector instead of by the confidence.
+
+It has the weights of another run, a detector for each threat, fitted when the threat is first attacked, and attempts of its own, with the
+detectors' scores beside the probabilities. Frames, noise and corruptions are judged by the detector for the smallest L∞ ball.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Generator, Tensor, nn
+
+from ccat.attacks import PGD, Problem
+from ccat.data import Images
+from ccat.detectors import Detector, detector_of, features, fit, usual_layers
+from ccat.metrics import Outcome
+from ccat.objectives import cross_entropy
+from ccat.recipes import Case, Detecting, contains, label, parse_threat
+from ccat.stages.shared import Progress, StageError, data_digest, images_of, probabilities_of
+from ccat.store import Run
+from ccat.suites import paper_rate
+from ccat.threats import Frame, Linf, Threat
+
+ITERATIONS = 40  # of PGD-CE on the training images that a detector learns from
+
+
+def derive(run: Run, path: Path, detecting: Detecting, device: str) -> Run:
+    """A run with the same weights that rejects by a detector."""
+    if run.recipe.detector is not None:
+        raise StageError(f"{run.path} rejects by a detector already: name the run it was made from")
+    model = run.model()
+    layers_of(model, detecting, images_of(run.recipe.dataset, "test")[:1].floats())  # do they exist?
+    derived = Run.create(path, replace(run.recipe, detector=detecting), device)
+    with derived.writing():
+        if not derived.trained:
+            derived.save_model(model)
+    if derived.weights != run.weights:
+        raise StageError(f"{path} holds other weights than {run.path}: they changed; choose another directory")
+    return derived
+
+
+def layers_of(model: nn.Module, detecting: Detecting, x: Tensor) -> tuple[str, ...]:
+    """The layers asked for, or the usual ones."""
+    layers = tuple(name.strip() for name in detecting.layers.split(",") if name.strip()) or usual_layers(model, x)
+    with torch.no_grad():
+        features(model, layers, x)
+    return layers
+
+
+def fit_missing(run: Run, threats: Iterable[Threat], device: str, progress: Progress) -> None:
+    """A detector for each of these threats, frames aside, and for an L∞ ball in any case."""
+    detecting = run.recipe.detector
+    assert detecting is not None
+    stored = run.detectors()
+    wanted = [threat for threat in dict.fromkeys(threats) if not isinstance(threat, Frame)]
+    if not any(isinstance(threat, Linf) for threat in [*wanted, *map(parse_threat, stored)]):
+        wanted.append(Linf(0.3 if images_of(run.recipe.dataset, "test").x.shape[1] == 1 else 0.03))
+    wanted.sort(key=lambda threat: (not isinstance(threat, Linf), threat.epsilon))  # hyper-parameters are chosen for the first one
+    missing = [threat for threat in wanted if label(threat) not in stored]
+    if not missing:
+        return
+    model = run.model().to(device)
+    images = images_of(run.recipe.dataset, "train")
+    known = images[: detecting.known]
+    layers = layers_of(model, detecting, known[:1].floats().to(device))
+    like = _first_linf({name: detector_of(model, layers, tensors) for name, tensors in stored.items()})
+    for done, threat in enumerate(missing, start=1):
+        try:
+            clean, attacked = _pairs(model, images[detecting.known :][: detecting.pairs], threat, device)
+            detector = fit(detecting.name, model, layers, (known.floats().to(device), known.y.to(device)), clean, attacked, like)
+        except ValueError as wrong:
+            raise StageError(f"no {detecting.name} detector can be fitted for {label(threat)}: {wrong}") from wrong
+        run.save_detector(label(threat), {name: value.cpu().contiguous() for name, value in detector.tensors().items()})
+        like = like or detector
+        progress(done, len(missing), f"{detecting.name} for {label(threat)}")
+
+
+def _pairs(model: nn.Module, images: Images, threat: Threat, device: str) -> tuple[Tensor, Tensor]:
+    """Training images that are right, and their adversarial examples that are wrong."""
+    x, y = images.floats().to(device), images.y.to(device)
+    attack = PGD(ITERATIONS, paper_rate(threat, 6), backtracking=1.25, start="random")
+    found = []
+    for begin in range(0, len(x), 100):
+        problem = Problem.of(model, x[begin : begin + 100], y[begin : begin + 100], threat, cross_entropy)
+        found.append(problem.images(attack(problem, Generator().manual_seed(begin))))
+    attacked = torch.cat(found)
+    before, after = (probabilities_of(model, part).argmax(1).to(y.device) == y for part in (x, attacked))
+    chosen = before & ~after
+    return x[chosen], attacked[chosen]
+
+
+@lru_cache(maxsize=2)
+def detectors_of(path: Path, weights: str, names: tuple[str, ...], device: str) -> dict[str, Detector]:
+    """All detectors of a run, on a device."""
+    run = Run.open(path)
+    model = run.model().to(device)
+    assert run.recipe.detector is not None
+    layers = layers_of(model, run.recipe.detector, images_of(run.recipe.dataset, "train")[:1].floats().to(device))
+    return {name: detector_of(model, layers, tensors) for name, tensors in run.detectors().items()}
+
+
+def judges(case: Case, detectors: Mapping[str, Detector]) -> dict[str, Detector]:
+    """Those that judge what a case finds: for its threat and any that contains it; of frames and noise the one for the smallest L∞ ball."""
+    if case.source == "noise" or isinstance(case.threat, Frame):
+        name = base(detectors)
+        return {name: detectors[name]}
+    return {name: one for name, one in detectors.items() if contains(parse_threat(name), case.threat)}
+
+
+def base(names: Iterable[str]) -> str:
+    """The smallest L∞ ball."""
+    return min((name for name in names if isinstance(parse_threat(name), Linf)), key=lambda name: parse_threat(name).epsilon)
+
+
+def _first_linf(detectors: Mapping[str, Detector]) -> Detector | None:
+    return detectors[base(detectors)] if any(isinstance(parse_threat(name), Linf) for name in detectors) else None
+
+
+def clean_scores(run: Run, name: str, device: str) -> NDArray[np.float64]:
+    """Of the test split, computed once."""
+    data = data_digest(run.recipe.dataset)
+    stored = run.clean_scores(name, data)
+    if stored is None:
+        detector = detectors_of(run.path, run.weights, tuple(run.detectors()), device)[name]
+        images = images_of(run.recipe.dataset, "test")
+        stored = torch.cat([detector(images[n : n + 500].floats().to(device)) for n in range(0, len(images), 500)])
+        run.save_clean_scores(name, stored, data)
+    found: NDArray[np.float64] = stored.double().numpy()
+    return found
+
+
+def on_common_scale(scores: NDArray[np.float64], held_out: Outcome) -> NDArray[np.float64]:
+    """The share of correct held-out images that score lower: detectors for different threats can then be read, and cut, at one τ.
+
+    Strictly increasing, so nothing that a threshold does changes: between scores seen it is linear, beyond them it approaches 0 and 1.
+    """
+    seen = np.unique(held_out.score[~held_out.wrong])
+    if len(seen) < 2:
+        raise StageError("a detector needs two correctly classified held-out images at least")
+    ranks = (np.searchsorted(np.sort(held_out.score[~held_out.wrong]), seen) + 0.5) / (np.sum(~held_out.wrong) + 1)
+    spread = (seen[-1] - seen[0]) / 10
+    inside = np.interp(scores, seen, ranks)
+    below = ranks[0] * np.exp(np.minimum(0, scores - seen[0]) / spread)
+    above = 1 - (1 - ranks[-1]) * np.exp(-np.maximum(0, scores - seen[-1]) / spread)
+    scaled: NDArray[np.float64] = np.where(scores < seen[0], below, np.where(scores > seen[-1], above, inside))
+    return scaled
