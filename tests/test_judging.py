@@ -135,7 +135,7 @@ def test_an_analysis_says_what_the_model_says(here: Path, mnist_test: Images) ->
         ("evaluate seed0 seed0", "a run is given twice"),
         ("evaluate seed0 --tpr 0.9 --table nothing", "there is no table 'nothing' here; there are main, "),
         ("analyse seed0 --examples 1", "--examples must be 2 to 10000, not 1"),
-        ("attack seed0 --suite tiny --only nothing*", "no case of suite tiny is chosen; it has the cases Conf, CE, distal"),
+        ("attack seed0 --suite tiny --only nothing*", "no case of suite tiny is called 'nothing*'; there are Conf, CE, distal"),
         ("attack seed0 --suite tiny --threat L3:1", "a threat is written as one of"),
         ("attack seed0 --suite paper-cifar10", "suite paper-cifar10 is made for images of 3x32x32, not of 1x28x28"),
     ],

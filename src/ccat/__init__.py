@@ -5,7 +5,7 @@ Confidence-Calibrated Adversarial Training (Stutz, Hein & Schiele, ICML 2020) on
 
 from importlib.metadata import version
 
-from ccat import adapters
+from ccat import adapters, metrics
 from ccat.api import External, Result, evaluate
 from ccat.attacks import APGD, PGD, Attack, CornerSearch, Estimated, Found, Geometry, Problem, Random, Refined, Simple, Square, best
 from ccat.data import DATASETS, DataUnavailableError, Images, load_mnist
@@ -61,6 +61,7 @@ __all__ = [
     "evaluate",
     "load_mnist",
     "load_model",
+    "metrics",
     "other_class_confidence",
     "save_model",
     "threshold",

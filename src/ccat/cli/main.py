@@ -32,6 +32,10 @@ Train image classifiers that may say “I don't know”, attack them, and measur
                                               the paper's tables over several runs
   ccat report mnist-ccat-small mnist-at-small --out report
                                               a page to look at, tables and figures for a paper
+  ccat attack --model mypackage.nets:resnet --weights resnet.pt --dataset cifar10
+                                              a model of your own, or published weights
+  ccat detect mnist-normal-small --detector lid
+                                              reject by a detector, attacked unawares and by one who knows
   ccat export mnist-ccat-small --threat Linf:0.4 --out worst.npz
 """
 USER_ERRORS = (StoreError, StageError, DataUnavailableError, ModelFileError, engine.WorkerError, ValueError, OSError)
