@@ -21,6 +21,21 @@ _SMALL_CONF = replace(_CONF, rate=0.005)
 _CROP = Augmentation(padding=4, contrast=0.3)
 
 
+def _madry(threat: Linf, iterations: int, rate: float) -> Adversarial:
+    """Adversarial training as Madry et al. (2018) do it: steps of one size, none taken back, all of the batch."""
+    return Adversarial(threat, PGD(iterations, rate, momentum=0.0, backtracking=None, start="random"), share=1.0)
+
+
+def _trades(threat: Linf, iterations: int, rate: float, beta: float) -> Trades:
+    return Trades(threat, PGD(iterations, rate, momentum=0.0, backtracking=None, start="near"), beta)
+
+
+def _msd(linf: float, l2: float, l1: float, iterations: int) -> MultiSteepest:
+    """Steps of 3ε/T reach each ball in a third of the iterations."""
+    first, second, third = (Direction(ball, float(f"{3 * ball.epsilon / iterations:.3g}")) for ball in (Linf(linf), L2(l2), L1(l1)))
+    return MultiSteepest(first, second, third, iterations)
+
+
 def _paper(name: str, method: Method) -> Recipe:
     return Recipe(name, method, epochs=100, schedule=PerEpoch(0.95), probe=_PROBE, model="resnet20")
 
@@ -48,6 +63,9 @@ def _small_colour(dataset: str, epochs: int, rate: float, augmentation: Augmenta
         "normal": Normal(),
         "at": Adversarial(_SMALL_LINF, replace(_CE, iterations=8, rate=0.01)),
         "ccat": ConfidenceCalibrated(_SMALL_LINF, replace(_CONF, iterations=8, rate=0.01)),
+        "madry": _madry(_SMALL_LINF, 8, 0.0075),
+        "trades": _trades(_SMALL_LINF, 8, 0.0075, beta=6.0),
+        "msd": _msd(0.03, 0.5, 12.0, 8),
     }
     return [
         Recipe(f"{dataset}-{name}-small", method, epochs, LinearToZero(), _SMALL_PROBE, dataset, rate=rate, augmentation=augmentation)
@@ -57,21 +75,6 @@ def _small_colour(dataset: str, epochs: int, rate: float, augmentation: Augmenta
 
 def _small(name: str, method: Method, epochs: int, images: int | None = None) -> Recipe:
     return Recipe(name, method, epochs, LinearToZero(), _PROBE, images=images)
-
-
-def _madry(threat: Linf, iterations: int, rate: float) -> Adversarial:
-    """Adversarial training as Madry et al. (2018) do it: steps of one size, none taken back, all of the batch."""
-    return Adversarial(threat, PGD(iterations, rate, momentum=0.0, backtracking=None, start="random"), share=1.0)
-
-
-def _trades(threat: Linf, iterations: int, rate: float, beta: float) -> Trades:
-    return Trades(threat, PGD(iterations, rate, momentum=0.0, backtracking=None, start="near"), beta)
-
-
-def _msd(linf: float, l2: float, l1: float, iterations: int) -> MultiSteepest:
-    """Steps of 3ε/T reach each ball in a third of the iterations."""
-    first, second, third = (Direction(ball, float(f"{3 * ball.epsilon / iterations:.3g}")) for ball in (Linf(linf), L2(l2), L1(l1)))
-    return MultiSteepest(first, second, third, iterations)
 
 
 def _published(name: str, method: Method, model: str, epochs: int, schedule: Drops | LinearToZero, rate: float, decay: float) -> Recipe:

@@ -1,7 +1,7 @@
 """Training methods: each turns one batch into the loss to descend.
 
-Adversarial examples are sought in evaluation mode; clean and adversarial ones then go through the network in one forward, so that
-batch normalisation sees both. A batch is expected to be shuffled: its first part is attacked.
+Adversarial examples are sought on a folded copy in evaluation mode; clean and adversarial ones then go through the network in one
+forward, so that batch normalisation sees both. A batch is expected to be shuffled: its first part is attacked.
 
 Shapes: x (B, C, H, W) in [0,1], y (B,).
 """
@@ -18,6 +18,7 @@ from ccat.attacks import Attack, Problem, multi_steepest
 from ccat.attacks.inputs import require_batch, require_logits
 from ccat.attacks.problem import frozen
 from ccat.checks import require_count, require_number
+from ccat.models import folded
 from ccat.objectives import Objective, cross_entropy, other_class_confidence
 from ccat.threats import Threat
 
@@ -57,7 +58,7 @@ class Adversarial:
     def __call__(self, model: nn.Module, forward: Forward, x: Tensor, y: Tensor, generator: Generator) -> Tensor:
         y = require_batch(x, y)
         count = attacked_count(self.share, len(x))
-        problem = Problem.of(model, x[:count], y[:count], self.threat, self.objective)
+        problem = Problem.of(folded(model, x), x[:count], y[:count], self.threat, self.objective)
         images = torch.cat([problem.images(self.attack(problem, generator)), x[count:]])
         return _cross_entropy(forward(images), y)
 
@@ -76,7 +77,7 @@ class ConfidenceCalibrated:
     def __call__(self, model: nn.Module, forward: Forward, x: Tensor, y: Tensor, generator: Generator) -> Tensor:
         y = require_batch(x, y)
         half = attacked_count(0.5, len(x))
-        problem = Problem.of(model, x[:half], y[:half], self.threat, other_class_confidence)
+        problem = Problem.of(folded(model, x), x[:half], y[:half], self.threat, other_class_confidence)
         found = self.attack(problem, generator)  # line 4
         logits = forward(torch.cat([problem.images(found), x[half:]]))
         require_logits(logits, y)
@@ -105,9 +106,10 @@ class Trades:
 
     def __call__(self, model: nn.Module, forward: Forward, x: Tensor, y: Tensor, generator: Generator) -> Tensor:
         y = require_batch(x, y)
-        with torch.no_grad(), frozen(model):
-            clean = model(x)
-        problem = Problem(x, self.threat, lambda images, rows: divergence(clean[rows], _frozen_logits(model, images)))
+        fast = folded(model, x)
+        with torch.no_grad():
+            clean = _frozen_logits(fast, x)
+        problem = Problem(x, self.threat, lambda images, rows: divergence(clean[rows], _frozen_logits(fast, images)))
         attacked = problem.images(self.attack(problem, generator))
         logits = forward(torch.cat([x, attacked]))
         clean, nearby = logits[: len(x)], logits[len(x) :]
@@ -143,7 +145,7 @@ class MultiSteepest:
 
     def __call__(self, model: nn.Module, forward: Forward, x: Tensor, y: Tensor, generator: Generator) -> Tensor:
         y = require_batch(x, y)
-        problem = Problem.of(model, x, y, self.linf.threat, cross_entropy)
+        problem = Problem.of(folded(model, x), x, y, self.linf.threat, cross_entropy)
         directions = [(one.threat, one.rate) for one in (self.linf, self.l2, self.l1)]
         return _cross_entropy(forward(problem.images(multi_steepest(problem, directions, self.iterations))), y)
 

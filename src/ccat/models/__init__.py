@@ -2,6 +2,7 @@
 
 from ccat.models.errors import ModelFileError
 from ccat.models.files import load_model, save_model
+from ccat.models.folded import folded
 from ccat.models.lenet import LeNet
 from ccat.models.normalised import Normalised
 from ccat.models.preactivation import PreActResNet18, WideResNet
@@ -23,6 +24,7 @@ __all__ = [
     "WideResNet",
     "bring_model",
     "create_model",
+    "folded",
     "foreign",
     "known",
     "load_model",

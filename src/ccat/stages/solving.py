@@ -13,6 +13,7 @@ from ccat.attacks import Found, Problem
 from ccat.attacks.inputs import require_batch
 from ccat.attempts import Block
 from ccat.detectors import Detector, aware
+from ccat.models import folded
 from ccat.objectives import other_class_confidence
 from ccat.recipes import Case, label
 from ccat.stages.shared import probabilities_of
@@ -35,7 +36,7 @@ def solve(
 ) -> tuple[Block, Tensor]:
     """What a case finds around these images, scored by detectors too if there are any, and the perturbations."""
     begin = time.monotonic()
-    problem = Problem.of(model, x, y, case.threat, case.objective, pool)
+    problem = Problem.of(folded(model, x), x, y, case.threat, case.objective, pool)
     if case.aware is not None:
         if not detectors:
             raise ValueError("it is aware of a detector, and this run has none: `ccat detect` makes one that has")

@@ -1,0 +1,81 @@
+import copy
+
+import pytest
+import torch
+from torch import Tensor, nn
+from truth import seeded
+
+from ccat import PGD, Linf, Problem, create_model, other_class_confidence
+from ccat.models.folded import folded
+
+
+def trained(name: str, dtype: torch.dtype = torch.float64) -> nn.Module:
+    """With statistics and scales as if it had been trained."""
+    model = create_model(name, seeded(1)).to(dtype)
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            assert module.running_mean is not None
+            assert module.running_var is not None
+            nn.init.uniform_(module.running_mean, -0.5, 0.5, generator=seeded(2))
+            nn.init.uniform_(module.running_var, 0.5, 2.0, generator=seeded(3))
+            nn.init.uniform_(module.weight, 0.5, 1.5, generator=seeded(4))
+            nn.init.uniform_(module.bias, -0.5, 0.5, generator=seeded(5))
+    return model.train()
+
+
+@pytest.mark.parametrize(("name", "channels", "norms"), [("lenet", 1, 0), ("resnet20", 3, 0), ("preact-resnet18", 3, 9)])
+def test_the_copy_answers_the_same_and_the_model_is_untouched(name: str, channels: int, norms: int) -> None:
+    """Of pre-activation networks only the normalisations inside blocks follow a convolution directly."""
+    model = trained(name)
+    before = copy.deepcopy(model.state_dict())
+    x = torch.rand(3, channels, 28 if channels == 1 else 32, 28 if channels == 1 else 32, generator=seeded(6), dtype=torch.float64)
+    fast = folded(model, x)
+    assert model.training
+    assert all(weight.requires_grad for weight in model.parameters())
+    assert all(value.equal(before[key]) for key, value in model.state_dict().items())
+    assert not fast.training
+    assert not any(weight.requires_grad for weight in fast.parameters())
+    assert sum(isinstance(module, nn.BatchNorm2d) for module in fast.modules()) == norms
+    with torch.no_grad():
+        torch.testing.assert_close(fast(x), model.eval()(x))
+
+
+def test_attacks_reach_the_same_points() -> None:
+    model = trained("lenet").eval()
+    x, y = torch.rand(4, 1, 28, 28, generator=seeded(7), dtype=torch.float64), torch.arange(4)
+    points = [PGD(8, 0.02)(Problem.of(one, x, y, Linf(0.2), other_class_confidence), seeded()) for one in (model, folded(model, x))]
+    torch.testing.assert_close(points[0].delta, points[1].delta, atol=1e-9, rtol=0)
+    torch.testing.assert_close(points[0].value, points[1].value)
+
+
+class Shared(nn.Module):
+    """What a convolution puts out is used twice: folding would change it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution, self.norm = nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2)
+        nn.init.constant_(self.norm.bias, 3.0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = self.convolution(x)
+        return torch.cat([out, self.norm(out)], 1).mean((2, 3))
+
+
+class Uncopied(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.generator = torch.Generator()
+
+    def __deepcopy__(self, memo: object) -> "Uncopied":
+        raise TypeError("a generator cannot be copied")
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.flatten(1)[:, :3]
+
+
+def test_what_cannot_be_folded_is_left_as_it_is() -> None:
+    x = torch.rand(2, 1, 6, 6, generator=seeded(1))
+    shared = Shared().eval()
+    torch.testing.assert_close(folded(shared, x)(x), shared(x))
+    alone = Uncopied()
+    assert folded(alone, x) is alone
