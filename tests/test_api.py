@@ -41,9 +41,12 @@ def outcome(model: nn.Module, x: Tensor, y: Tensor) -> metrics.Outcome:
 def test_three_lines_give_what_the_parts_give(model: nn.Module, data: tuple[Tensor, Tensor, tuple[Tensor, Tensor]]) -> None:
     x, y, held_out = data
     model.train()
+    norm = next(module for module in model.modules() if isinstance(module, nn.BatchNorm2d)).eval()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     result = ccat.evaluate(model, x, y, held_out=held_out, threats=[Linf(0.1), ccat.L0(4)], suite="demo", examples=20, name="mine")
     assert model.training
+    assert not norm.training
+    assert all(weight.grad is None or weight.requires_grad for weight in model.parameters())
     assert all(value.equal(before[name]) for name, value in model.state_dict().items())
     model.eval()
     tau = metrics.threshold(outcome(model, *held_out), 0.99)
@@ -165,6 +168,10 @@ def test_bad_data_are_refused(model: nn.Module, data: tuple[Tensor, Tensor, tupl
         ccat.evaluate(model, x, y, held_out=(held_out[0][:, :, 1:], held_out[1]))
     with pytest.raises(ValueError, match="examples must be 1 to 60"):
         ccat.evaluate(model, x, y, held_out=held_out, examples=61)
+    with pytest.raises(ValueError, match=r"the model must be an nn\.Module, not function"):
+        ccat.evaluate(lambda x: x, x, y, held_out=held_out)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="there is no suite 'quik'"):
+        ccat.evaluate(model, x, y, held_out=held_out, suite="quik")
     with pytest.raises(ValueError, match="nothing to attack with"):
         ccat.evaluate(model, x, y, held_out=held_out, suite=None)
     with pytest.raises(ValueError, match="one image cannot be counted"):

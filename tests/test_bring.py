@@ -10,7 +10,7 @@ from test_published import Flat, their_lenet
 
 from ccat import Images
 from ccat.cli import main
-from ccat.models import load_model
+from ccat.models import ModelFileError, load_model
 from ccat.recipes import parse_threat
 from ccat.store import Run
 
@@ -57,7 +57,9 @@ def test_a_model_of_ones_own_is_attacked_in_one_command(
     run = Run.open(Path("runs/bright"))
     assert (run.recipe.model, run.recipe.dataset) == ("test_bring:bright", "unverified:mine.npz")
     x = torch.rand(3, 1, 28, 28)
-    torch.testing.assert_close(load_model("runs/bright/model.safetensors")(x), bright()(x))
+    with pytest.raises(ModelFileError, match=r"is made by test_bring:bright, which is code of your own: load_model\(path, factory="):
+        load_model("runs/bright/model.safetensors")
+    torch.testing.assert_close(load_model("runs/bright/model.safetensors", factory="test_bring:bright")(x), bright()(x))
     main(["evaluate", "bright", "--tpr", "0.9"])
     assert re.search(r"\| bright +\|.*\d\*? ", capsys.readouterr().out)
     main(["attack", "--model", "test_bring:bright", "--examples", "75", *THREAT])
@@ -126,7 +128,11 @@ def test_published_weights_are_imported(
     with torch.no_grad():
         expected = theirs((x - 0.1307) / 0.3081)
         torch.testing.assert_close(load_model("runs/theirs/model.safetensors")(x), expected, rtol=1e-4, atol=1e-5)
-    assert "has weights already" in fails(capsys, *wanted, "--mean", "0.1307", "--std", "0.3081")
+    main([*wanted, "--mean", "0.1307", "--std", "0.3081"])  # the same once more
+    assert "holds other weights, or another normalisation" in fails(capsys, *wanted, "--mean", "0.2", "--std", "0.3081")
+    again = ["attack", "runs/theirs", "--model", "msd-lenet", "--weights", "w.pt", "--dataset", "mnist"]
+    assert "holds other weights, or another normalisation" in fails(capsys, *again)
+    assert "--weights belongs to a model of your own" in fails(capsys, "attack", "runs/theirs", "--weights", "w.pt")
     assert "a number per channel" in fails(capsys, *wanted, "--mean", "a", "--std", "b")
     assert "does not fit msd-lenet: it lacks" in fails(
         capsys, *wanted[:1], "runs/no", "--model", "msd-lenet", *FLAT(), "--dataset", "mnist"

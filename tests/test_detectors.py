@@ -140,15 +140,19 @@ def test_an_aware_attacker_is_wrong_first_and_then_accepted() -> None:
     statistic = Mahalanobis.fit(features(model, ["halves"], x)[0].detach(), y, "halves")
     detector = Detector(model, ("halves",), (statistic,), torch.ones(1), 0.0)
     rows = torch.arange(60)
-    right = aware(detector, y, x, rows)
+    right = aware(detector, y, 0.0, x, rows)
     assert (right < 0).all()
     flipped = x.clone()
     flipped[..., :4] += 0.4 * (0.5 - y[:, None, None, None]) * 2
-    wrong = aware(detector, y, flipped.clamp(0, 1), rows)
+    wrong = aware(detector, y, 0.0, flipped.clamp(0, 1), rows)
     assert (wrong > 0).all()
     order = detector.raw(flipped.clamp(0, 1))[0].argsort()
     assert (wrong[order].diff() >= 0).all(), "among wrong ones the score decides"
-    torch.testing.assert_close(aware(detector, None, x, rows), detector.raw(x)[0])
+    penalised = aware(detector, y, 2.0, x, rows)
+    logits = model(x)
+    margin = (logits[rows, 1 - y] - logits[rows, y]).detach()
+    torch.testing.assert_close(penalised, detector.raw(x)[0] - 2 * (0.5 - margin).relu())
+    torch.testing.assert_close(aware(detector, None, 0.0, x, rows), detector.raw(x)[0])
 
 
 def test_one_scale_for_detectors_changes_no_decision() -> None:
@@ -168,7 +172,8 @@ def test_one_scale_for_detectors_changes_no_decision() -> None:
 def test_cases_that_know_of_the_detector() -> None:
     cases = aware_cases(SUITES["quick"])
     assert {(label(case.threat), case.source) for case in cases} == {(label(case.threat), case.source) for case in SUITES["quick"]}
-    assert all(case.aware == "detector" and case.family.startswith("aware ") for case in cases)
+    assert {case.aware for case in cases} == {0.0, 0.3, 1.0, 3.0}
+    assert all(case.family.startswith("aware ") for case in cases)
     assert all(case.attack.cost((1, 28, 28)).backwards == 200 for case in cases)
 
 
@@ -178,10 +183,13 @@ def test_a_run_that_rejects_by_a_detector(
     monkeypatch.chdir(tmp_path)
     says(capsys, "train", *TINY, "--images=1500", "--epochs", "2", "--run", "runs/tiny")
     base = Path("runs/tiny")
-    attack = ["--suite", "demo", "--threat", "Linf:0.3", "--threat", "Linf:0.2", "--threat", "Frame:2", "--only", "*pgd*zero 0.0[15]*"]
+    attack = ["--suite", "demo", "--threat", "Linf:0.3", "--threat", "Linf:0.2", "--threat", "Frame:2", "--only", "*pgd*zero*"]
     attack = [*attack, "--examples", "100", "--workers", "1"]
     assert "has no layer 'features.20'" in fails(capsys, "detect", "tiny", "--detector", "lid", "--layers", "features.20", *attack)
+    assert "did you mean quick" in fails(capsys, "detect", "tiny", "--detector", "lid", "--suite", "quik")
     assert not Path("runs/tiny-lid").exists()
+    assert "there are 60000: lower --known and --pairs" in fails(capsys, "detect", "tiny", "--detector", "lid", "--known", "60001", *attack)
+    assert "has no detector yet" in fails(capsys, "evaluate", "tiny-lid")
     only = [
         "--suite",
         "demo",
@@ -213,6 +221,15 @@ def test_a_run_that_rejects_by_a_detector(
     assert "scores are those of detectors" in shown
     assert re.search(r"\| tiny-mahalanobis +\|", shown)
     assert "0 blocks computed" in says(capsys, "detect", "tiny", "--detector", "mahalanobis", *only)
+    assert run.first_detector() == "Linf:0.2"
+    later = ["--suite", "demo", "--threat", "Linf:0.1", "--threat", "Linf:0.35", "--only", "*apgd*1", "--examples", "100", "--workers", "1"]
+    says(capsys, "attack", "tiny-mahalanobis", *later)
+    assert run.first_detector() == "Linf:0.2", "the first stays"
+    assert "made before the detector for Linf:0.35; `ccat attack` once more" in says(capsys, "evaluate", "tiny-mahalanobis", "--tpr", "0.9")
+    says(capsys, "attack", "tiny-mahalanobis", *only)
+    assert "made before" not in says(capsys, "evaluate", "tiny-mahalanobis", "--tpr", "0.9")
+    widest = next(group for group in measure(run).groups if group.threat == "Linf:0.35")
+    assert len({measure(run).attempts[n].threat for n in widest.members}) == 4, "all smaller ones count"
     says(capsys, "corrupt", "tiny-mahalanobis", "--examples", "30")
     assert "impulse_noise" in says(capsys, "evaluate", "tiny-mahalanobis", "--tpr", "0.9", "--table", "corruptions")
     says(capsys, "report", "tiny-mahalanobis", "--tpr", "0.9")

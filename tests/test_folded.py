@@ -7,6 +7,7 @@ from truth import seeded
 
 from ccat import PGD, Linf, Problem, create_model, other_class_confidence
 from ccat.models.folded import folded
+from ccat.models.strided import Strided, suits
 
 
 def trained(name: str, dtype: torch.dtype = torch.float64) -> nn.Module:
@@ -79,3 +80,18 @@ def test_what_cannot_be_folded_is_left_as_it_is() -> None:
     torch.testing.assert_close(folded(shared, x)(x), shared(x))
     alone = Uncopied()
     assert folded(alone, x) is alone
+
+
+@pytest.mark.parametrize("size", [28, 27, 9])
+@pytest.mark.parametrize(("kernel", "padding"), [(5, 2), (7, 3), (5, 0), (6, 1)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_strided_convolutions_have_the_same_gradient(size: int, kernel: int, padding: int, bias: bool) -> None:
+    torch.manual_seed(0)
+    plain = nn.Conv2d(3, 4, kernel, stride=2, padding=padding, bias=bias).double().requires_grad_(False)
+    assert suits(plain)
+    x = torch.rand(2, 3, size, size + 1, generator=seeded(1), dtype=torch.float64, requires_grad=True)
+    outputs = [plain(x), Strided(plain)(x)]
+    torch.testing.assert_close(outputs[1], outputs[0])
+    upstream = torch.rand(outputs[0].shape, generator=seeded(2), dtype=torch.float64)
+    gradients = [torch.autograd.grad(output, x, upstream)[0] for output in outputs]
+    torch.testing.assert_close(gradients[1], gradients[0])

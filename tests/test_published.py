@@ -1,5 +1,6 @@
 """Weights of others. The modules below are written with the names that published checkpoints have, and compute what those models do."""
 
+import json
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -195,11 +196,54 @@ def test_modules_of_ones_own_with_normalisation(tmp_path: Path) -> None:
     x = torch.rand(4, 1, 28, 28)
     torch.testing.assert_close(brought(x), model((x - 0.1) / 0.3))
     save_model(brought, tmp_path / "m.safetensors")
-    torch.testing.assert_close(load_model(tmp_path / "m.safetensors")(x), brought(x))
+    torch.testing.assert_close(load_model(tmp_path / "m.safetensors", factory="test_published:Flat")(x), brought(x))
+    with pytest.warns(UserWarning, match=r"with normalisation: --mean 0.1 --std 0.3 would give it the same"):
+        bring_model("test_published:Flat", tmp_path / "m.safetensors")
     with pytest.raises(ValueError, match="normalisation is for 1 channels, the images have 3"):
         brought(torch.rand(1, 3, 28, 28))
     with pytest.raises(ValueError, match="a positive std for each channel"):
         Normalised(model, [0.1], [0.0])
+
+
+class Own(nn.Module):
+    """Has a name in it that wrappers have, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = nn.Linear(784, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.model(x.flatten(1))
+        return logits
+
+
+def test_names_are_taken_as_they_are_where_they_fit(tmp_path: Path) -> None:
+    own = Own()
+    for prefix in ("", "module."):
+        torch.save({"net": {prefix + k: v for k, v in own.state_dict().items()}, "epoch": torch.tensor(3)}, tmp_path / "own.pt")
+        x = torch.rand(2, 1, 28, 28)
+        torch.testing.assert_close(bring_model("test_published:Own", tmp_path / "own.pt")(x), own(x))
+    torch.save({**own.state_dict(), "normalize.mean": torch.tensor([0.5])}, tmp_path / "norm.pt")
+    with pytest.warns(UserWarning, match=r"normalize.mean = \[0.5\]: images may have to be normalised"):
+        bring_model("test_published:Own", tmp_path / "norm.pt")
+    loop: dict[str, Any] = {}
+    loop["state_dict"] = loop
+    torch.save(loop, tmp_path / "loop.pt")
+    with pytest.raises(ModelFileError, match="holds no weights by name"):
+        bring_model("test_published:Own", tmp_path / "loop.pt")
+
+
+def test_a_weights_file_runs_no_code(tmp_path: Path) -> None:
+    save_file(
+        {"a": torch.zeros(1)},
+        tmp_path / "evil.safetensors",
+        {"ccat": json.dumps({"schema": 1, "architecture": "os:abort", "arguments": {}})},
+    )
+    with pytest.raises(ModelFileError, match="is made by os:abort, which is code of your own"):
+        load_model(tmp_path / "evil.safetensors")
+    save_file({"a": torch.zeros(1)}, tmp_path / "odd.safetensors", {"ccat": json.dumps({"schema": 1, "architecture": 7, "arguments": {}})})
+    with pytest.raises(ModelFileError, match="holds the architecture 7"):
+        load_model(tmp_path / "odd.safetensors")
 
 
 class Evil:

@@ -22,7 +22,9 @@ def foolbox(model: nn.Module, attack: Any, threat: Threat) -> External:
 
 
 def autoattack(model: nn.Module, threat: Threat, version: str = "standard", **options: Any) -> External:
-    """AutoAttack (Croce & Hein 2020; PyPI's pyautoattack), for L∞, L2 and L1; needs at least four classes, for its targeted attacks."""
+    """AutoAttack (Croce & Hein 2020; PyPI's pyautoattack), for L∞, L2 and L1. Its targeted attacks want ten classes; of fewer, name others:
+    `version="custom", attacks=["apgd-ce", "square"]`.
+    """
     from pyautoattack import AutoAttack  # noqa: PLC0415
 
     names = {Linf: "Linf", L2: "L2", L1: "L1"}
@@ -30,7 +32,9 @@ def autoattack(model: nn.Module, threat: Threat, version: str = "standard", **op
         raise ValueError(f"AutoAttack is made for Linf, L2 and L1, not for {label(threat)}")
 
     def function(x: Tensor, y: Tensor) -> Tensor:
-        attack = AutoAttack(model.eval(), norm=names[type(threat)], eps=threat.epsilon, version=version, device=x.device, **options)
+        attack = AutoAttack(
+            model.eval(), norm=names[type(threat)], eps=threat.epsilon, version=version, device=x.device, **{"seed": 0, **options}
+        )
         found: Tensor = attack.run_standard_evaluation(x, y, batch_size=len(x))[0]
         return found
 

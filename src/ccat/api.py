@@ -16,6 +16,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from ccat.attacks.inputs import require_batch, require_logits, require_model
+from ccat.attacks.problem import frozen
 from ccat.attempts import BLOCK, Attempt, Block
 from ccat.evaluation import evaluate as evaluate_measured
 from ccat.metrics import threshold
@@ -89,7 +90,7 @@ def evaluate(
     attacks: those of others. seen: the threats it was trained with, which tables mark.
     """
     (x, y), (x_val, y_val), notes = _split(images, labels, held_out)
-    device = next((weight.device for weight in model.parameters()), torch.device("cpu"))
+    device = next((weight.device for weight in model.parameters()), torch.device("cpu")) if isinstance(model, nn.Module) else "cpu"
     require_model(model, x[:1].to(device))
     _require_answers(model, x, y, device)
     count = len(x) if examples is None else examples
@@ -98,16 +99,11 @@ def evaluate(
     units = _units(suite, x, threats, attacks)
     if not units:
         raise ValueError("there is nothing to attack with: name a suite, or attacks")
-    mode = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
+    with frozen(model):  # each module and weight is as before afterwards, whatever attacks of others do
         clean, chosen = (answers(probabilities_of(model, part).numpy(), y_of.numpy()) for part, y_of in ((x, y), (x_val, y_val)))
         threshold(chosen.outcome, tpr)  # too few held-out images are refused before anything is attacked
         report = progress or (Reporter(name) if sys.stderr.isatty() else lambda *_: None)
         found = _attack(model, x[:count], y[:count], x_val, units, device, report)
-    finally:
-        for module, training in mode.items():
-            module.training = training
     measured = Measured(
         run=name,
         recipe={},
@@ -152,7 +148,7 @@ def _units(suite: str | None, x: Tensor, threats: Sequence[Threat], attacks: Seq
 
 
 def _attack(
-    model: nn.Module, x: Tensor, y: Tensor, pool: Tensor, units: Sequence[Unit], device: torch.device, progress: Progress
+    model: nn.Module, x: Tensor, y: Tensor, pool: Tensor, units: Sequence[Unit], device: torch.device | str, progress: Progress
 ) -> list[tuple[Case, Attacked, Tensor]]:
     found = []
     starts = range(0, len(x), BLOCK)
@@ -209,15 +205,10 @@ def _checked(images: Tensor, labels: Tensor) -> Labelled:
     return images, require_batch(images, labels.cpu() if isinstance(labels, Tensor) else labels)
 
 
-def _require_answers(model: nn.Module, x: Tensor, y: Tensor, device: torch.device) -> None:
+def _require_answers(model: nn.Module, x: Tensor, y: Tensor, device: torch.device | str) -> None:
     """Logits for the first images, and the same ones again."""
-    training = model.training
-    model.eval()
-    try:
-        with torch.no_grad():
-            one, two = (model(x[:8].to(device)) for _ in range(2))
-    finally:
-        model.train(training)
+    with torch.no_grad(), frozen(model):
+        one, two = (model(x[:8].to(device)) for _ in range(2))
     require_logits(one, y[:8].to(device))
     if int(y.max()) >= one.shape[1]:
         raise ValueError(f"labels must be below {one.shape[1]}, the model's number of classes, but reach {int(y.max())}")

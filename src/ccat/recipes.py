@@ -139,7 +139,7 @@ class Case:
     objective: Objective
     restarts: int = 1
     source: Literal["test", "noise"] = "test"
-    aware: Literal["detector"] | None = None  # of what, besides the model: being accepted then enters the objective
+    aware: float | None = None  # of the run's detector, whose score then is the objective: the penalty for not being wrong (0: first wrong)
 
     def __post_init__(self) -> None:
         require_count("Case: restarts", self.restarts)

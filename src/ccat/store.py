@@ -152,7 +152,7 @@ class Run:
 
     def model(self) -> nn.Module:
         self._require_trained()
-        return load_model(self.path / "model.safetensors")
+        return load_model(self.path / "model.safetensors", factory=self.recipe.model)
 
     @cached_property
     def weights(self) -> str:
@@ -307,9 +307,22 @@ class Run:
             found[str(about["threat"])] = tensors
         return found
 
-    def save_detector(self, threat: str, tensors: Tensors) -> None:
+    def first_detector(self) -> str:
+        """The threat of the one that was fitted first."""
+        for file in sorted((self.path / "detectors").glob("*.safetensors")):
+            about = self._read(f"detectors/{file.name}", "delete it, it is fitted anew")[1]
+            if about.get("first"):
+                return str(about["threat"])
+        raise StoreError(f"{self.path} has no detector yet: `ccat attack {self.path}` fits them")
+
+    def save_detector(self, threat: str, tensors: Tensors, *, first: bool) -> None:
         (self.path / "detectors").mkdir(exist_ok=True)
-        self._write(f"detectors/{_file_name(threat)}.safetensors", tensors, weights=self.weights, threat=threat)
+        self._write(f"detectors/{_file_name(threat)}.safetensors", tensors, weights=self.weights, threat=threat, first=first)
+
+    def scored_by(self, attempt: Attempt, block: int) -> set[str]:
+        """The detectors that judged a stored block."""
+        tensors, _ = self._read(_block_name(attempt.key, block), f"delete it and attack {self.path} again")
+        return {name.removeprefix(_SCORE) for name in tensors if name.startswith(_SCORE)}
 
     def clean_scores(self, threat: str, data: str) -> Tensor | None:
         """Of the test split, by the detector for a threat."""

@@ -179,15 +179,15 @@ def aware(cases: Sequence[Case]) -> tuple[Case, ...]:
         iterations = max(getattr(case.attack, "iterations", 1) for case in cases if isinstance(case.attack, PGD | APGD))
         pixels, frame = isinstance(threat, L0), isinstance(threat, Frame)
         rates = (0.1, 0.5) if frame else (250.0, 2500.0) if pixels else _rates_for(threat)[type(threat)]
-        attacks: dict[str, Attack] = {f"PGD zero {rate:g}": PGD(iterations, rate) for rate in rates}
+        attacks: dict[str, tuple[Attack, float]] = {f"PGD zero {rate:g}": (PGD(iterations, rate), 0.0) for rate in rates}
         last = PGD(iterations, 2500.0) if pixels else APGD(iterations)
-        if not pixels:
-            attacks["APGD random"] = APGD(iterations, start="random")
         if not frame:
-            attacks[f"Geometry, then {type(last).__name__}"] = Refined(Geometry(2 * iterations), last)
-        for name, attack in attacks.items():
-            family = re.sub(r" (zero|random)\b.*", "", f"aware {name}")
-            found.append(Case(f"aware {name}", family, threat, attack, other_class_confidence, source=source, aware="detector"))
+            attacks[f"Geometry, then {type(last).__name__}"] = Refined(Geometry(2 * iterations), last), 0.0
+        for penalty in (0.3, 1.0, 3.0):
+            attacks[f"{type(last).__name__}, penalty {penalty:g}"] = replace(last, start="random"), penalty
+        for name, (attack, penalty) in attacks.items():
+            family = re.sub(r" zero\b.*|, penalty.*", "", f"aware {name}")
+            found.append(Case(f"aware {name}", family, threat, attack, other_class_confidence, source=source, aware=penalty))
     return tuple(found)
 
 
@@ -199,6 +199,8 @@ def select(
     Threats that the suite does not have are attacked as it attacks its own. Where there is one, the suite for colour is taken for colour.
     Where a detector rejects, attacks that know of it are added.
     """
+    if name not in SUITES:
+        raise ValueError(f"there is no suite {name!r}; there are {', '.join(SUITES)}")
     if f"{name}-colour" in SUITES and shape == image_shape(f"{name}-colour"):
         name = f"{name}-colour"
     fits = shape == image_shape(name)

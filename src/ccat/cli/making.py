@@ -17,7 +17,7 @@ from ccat.detectors import KINDS
 from ccat.fields import digest, flatten, to_plain
 from ccat.models import MODELS
 from ccat.progress import Reporter
-from ccat.recipes import Detecting, Recipe, label, parse_threat
+from ccat.recipes import Case, Detecting, Recipe, label, parse_threat
 from ccat.report import markdown, write_examples
 from ccat.stages import attack, begin, bring, corrupt, derive, export, score, train
 from ccat.stages.shared import images_of
@@ -69,6 +69,8 @@ def add_commands(add: Add) -> None:
     command.add_argument("run")
     command.add_argument("--detector", choices=KINDS, required=True)
     command.add_argument("--layers", default="", metavar="A,B", help="whose features it looks at (default: the last of each size)")
+    command.add_argument("--known", type=count, default=2000, help="training images that its statistics are taken from (default: 2000)")
+    command.add_argument("--pairs", type=count, default=1000, help="others, attacked, that its layers are weighed by (default: 1000)")
     command.add_argument("--out", type=Path, metavar="DIR", help="the run directory to make (default: RUN-DETECTOR)")
     _add_suite(command)
 
@@ -204,9 +206,11 @@ def _brought(options: Namespace, path: Path) -> tuple[Run, float]:
 
 def _detect(options: Namespace) -> None:
     base = run_of(options.run)
-    path = options.out or base.path.with_name(f"{base.path.name}-{options.detector}")
-    run = derive(base, path, Detecting(options.detector, options.layers), device_of(options))
-    _attack(run, options)
+    whole = base.path.resolve()
+    path = options.out or whole.with_name(f"{whole.name}-{options.detector}")
+    detecting = Detecting(options.detector, options.layers, options.known, options.pairs)
+    _cases(base, options, detector=True)  # a mistake in them is said before anything is made
+    _attack(derive(base, path, detecting, device_of(options)), options)
 
 
 def attack_command(options: Namespace) -> None:
@@ -214,9 +218,14 @@ def attack_command(options: Namespace) -> None:
     if options.model is not None:
         path = Path(options.run or Path("runs") / options.model.split(":")[-1])
         there = next((one for one in (path, Path("runs") / path) if (one / "run.json").exists()), None)
-        run = Run.open(there) if there else _brought(options, path)[0]
+        if there is None or options.weights or options.dataset or options.mean or options.seen:
+            run = _brought(options, there or path)[0]  # the same, if it is there already
+        else:
+            run = Run.open(there)
         if run.recipe.model != options.model:
             raise ValueError(f"{run.path} holds {run.recipe.model}, not {options.model}: name another run directory")
+    elif given := [name for name in ("weights", "dataset", "mean", "std", "seen", "unverified") if getattr(options, name)]:
+        raise ValueError(f"--{given[0]} belongs to a model of your own: name it with --model, or leave it out")
     elif options.run is None:
         raise ValueError("which run? Name one (`ccat runs` lists them), or a model of your own with --model package.module:factory")
     else:
@@ -226,14 +235,18 @@ def attack_command(options: Namespace) -> None:
 
 def _attack(run: Run, options: Namespace) -> None:
     device = device_of(options)
-    named(options.suite, SUITES, "suite")
-    shape = tuple(images_of(run.recipe.dataset, "test").x.shape[1:])
-    cases = select(options.suite, shape, options.only, [parse_threat(threat) for threat in options.threat], run.recipe.detector is not None)
+    cases = _cases(run, options, detector=run.recipe.detector is not None)
     part = [("--only", options.only)] * bool(options.only) + [("--threat", threat) for threat in options.threat]
     suite = shlex.join([options.suite, *(word for pair in part for word in pair)])  # as it would be typed again
     workers = options.workers or (engine.cores() if device == "cpu" else 1)
     computed = attack(run, suite, cases, options.examples, workers, device, Reporter(run.path.name), options.keep)
     print(f"{run.path}: {computed} blocks computed; `ccat evaluate {shlex.quote(str(run.path))}` shows the outcome")
+
+
+def _cases(run: Run, options: Namespace, detector: bool) -> tuple[Case, ...]:
+    named(options.suite, SUITES, "suite")
+    shape = tuple(images_of(run.recipe.dataset, "test").x.shape[1:])
+    return select(options.suite, shape, options.only, [parse_threat(threat) for threat in options.threat], detector)
 
 
 def _corrupt(options: Namespace) -> None:

@@ -20,6 +20,7 @@ KINDS = ("mahalanobis", "lid")
 MAGNITUDES = (0.0, 0.001, 0.005, 0.01)  # of the step that Lee et al. take before they look
 NEIGHBOURS = (10, 20, 50)
 FEWEST = 20  # pairs to learn from
+_MARGIN = 0.5  # of logits by which an attacker with a penalty wants to be wrong
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,17 +34,14 @@ class Detector:
     bias: float
     magnitude: float = 0.0
 
-    def __call__(self, x: Tensor, batch: int = 250) -> Tensor:
+    def __call__(self, x: Tensor) -> Tensor:
         """(N,), on the CPU."""
-        return torch.cat([_weighed(self._stepped(part), self) for part in torch.split(x, batch)]).cpu()
+        return _weighed(stepped(self.model, self.layers, self.statistics, self.magnitude, x), self).cpu()
 
     def raw(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Without the step, which would need second derivatives, and the logits: for attacks, with a gradient, in one pass."""
         found, logits = features_and_logits(self.model, self.layers, x)
         return _weighed(torch.stack([one(values) for one, values in zip(self.statistics, found, strict=True)], 1), self), logits
-
-    def _stepped(self, x: Tensor) -> Tensor:
-        return stepped(self.model, self.layers, self.statistics, self.magnitude, x)
 
     def tensors(self) -> dict[str, Tensor]:
         """To be stored."""
@@ -93,8 +91,14 @@ def fit(
     return Detector(model, tuple(layers), statistics, weights, bias, magnitude)
 
 
-def stepped(model: nn.Module, layers: Sequence[str], statistics: Sequence[Statistic], magnitude: float, x: Tensor) -> Tensor:
+def stepped(
+    model: nn.Module, layers: Sequence[str], statistics: Sequence[Statistic], magnitude: float, x: Tensor, batch: int = 250
+) -> Tensor:
     """The statistics (N, L), each after its own step of this length along the sign of its gradient, if the length is not zero."""
+    return torch.cat([_stepped(model, layers, statistics, magnitude, part) for part in torch.split(x, batch)])
+
+
+def _stepped(model: nn.Module, layers: Sequence[str], statistics: Sequence[Statistic], magnitude: float, x: Tensor) -> Tensor:
     if magnitude == 0:
         with torch.no_grad():
             return _values(model, layers, statistics, x)
@@ -109,18 +113,21 @@ def stepped(model: nn.Module, layers: Sequence[str], statistics: Sequence[Statis
     return torch.stack(columns, 1)
 
 
-def aware(detector: Detector, labels: Tensor | None, images: Tensor, rows: Tensor) -> Tensor:
-    """What an attacker who knows the detector maximises, (N,): first to be wrong, then, once that is so, to be accepted. Of noise, which
-    has no labels and is always wrong, only the latter.
+def aware(detector: Detector, labels: Tensor | None, penalty: float, images: Tensor, rows: Tensor) -> Tensor:
+    """What an attacker who knows the detector maximises, (N,): to be wrong, and to be accepted. Of noise, which has no labels and is always
+    wrong, only the latter.
 
-    Below 0 minus the margin that is missing, above 0 a monotone function of the detector's score (without its step): the gradient is that
-    of whichever is not yet reached, as in selective PGD (Bryniarski et al. 2022).
+    With a penalty, the detector's score less so many times the margin of logits that is missing: gradients of both at once, along the
+    boundary. Without one (0), first to be wrong, and only then to be accepted, as in selective PGD (Bryniarski et al. 2022): below 0 minus
+    the margin that is missing, above 0 a monotone function of the score. The score is that without the detector's step.
     """
     score, logits = detector.raw(images)
     if labels is None:
         return score
     right = logits.gather(1, labels[rows, None])[:, 0]
     margin = logits.scatter(1, labels[rows, None], -torch.inf).amax(1) - right
+    if penalty > 0:
+        return score - penalty * (_MARGIN - margin).relu()
     positive = torch.where(score > 0, 1 + score, 1 / (1 - score.clamp(max=0)))
     return torch.where(margin > 0, positive, margin)
 
@@ -141,7 +148,7 @@ def _weighed(values: Tensor, by: "Detector | tuple[Tensor, float]") -> Tensor:
 
 def _regression(clean: Tensor, attacked: Tensor) -> tuple[Tensor, float]:
     """Weights and bias, on the scale of the statistics themselves."""
-    values = torch.cat([clean, attacked]).double().cpu().numpy()
+    values = torch.cat([clean, attacked]).cpu().double().numpy()
     centre, spread = values.mean(0), values.std(0) + 1e-12
     model = LogisticRegression(max_iter=1000).fit((values - centre) / spread, np.r_[np.ones(len(clean)), np.zeros(len(attacked))])
     weights = model.coef_[0] / spread

@@ -20,7 +20,7 @@ class Mahalanobis:
     @classmethod
     def fit(cls, features: Tensor, y: Tensor, name: str) -> "Mahalanobis":
         """From features (N, D) of training images and their labels."""
-        values = features.double()
+        values, y = features.cpu().double(), y.cpu()
         count, width = values.shape
         classes = y.unique()  # type: ignore[no-untyped-call]
         if count <= width + len(classes):

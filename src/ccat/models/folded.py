@@ -1,4 +1,6 @@
-"""A private copy of a model that answers the same in less time, for attacks: frozen, and with batch normalisation folded away."""
+"""A private copy of a model that answers the same in less time, for attacks: frozen, batch normalisation folded away, and strided
+convolutions with a faster backward.
+"""
 
 import copy
 from collections import Counter
@@ -8,11 +10,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
+from ccat.models.strided import Strided, suits
+
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 
-def folded(model: nn.Module, x: Tensor) -> nn.Module:
+def folded(model: nn.Module, x: Tensor, *, strided: bool = True) -> nn.Module:
     """In evaluation mode, no weight with a gradient, each batch normalisation that takes in what a convolution puts out folded into it.
 
     The first image is sent through to see which those are, and again to see that the answer stays the same. A model that cannot be copied
@@ -29,6 +33,10 @@ def folded(model: nn.Module, x: Tensor) -> nn.Module:
         if not _fold(fast, pairs, x[:1], answer):
             for pair in pairs:
                 _fold(fast, [pair], x[:1], answer)
+    for name in [name for name, module in fast.named_modules() if strided and suits(module)]:
+        module = fast.get_submodule(name)
+        assert isinstance(module, nn.Conv2d)
+        _replace(fast, name, Strided(module))
     return fast.requires_grad_(False)
 
 

@@ -5,9 +5,11 @@ turned into ours by the table of the architecture, each entry a pattern of their
 """
 
 import importlib
+import json
 import os
 import re
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from itertools import accumulate
@@ -15,13 +17,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from ccat.models.errors import ModelFileError
 from ccat.models.table import MODELS, create_model
 
+_INSIDE = ("state_dict", "model_state_dict", "model", "net")  # where checkpoints keep weights among other things
+_WRAPPERS = (r"module\.|_orig_mod\.", r"module\.|_orig_mod\.|model\.")  # before names, by parallel training, compilation and others
+_UNUSED = re.compile(r"sub_block1\.")  # TRADES' wide network has it and does not use it
 _PREACTIVATION = [(r"\bbn(\d)\.", r"norm\1."), (r"\bconv(\d)\.", r"convolution\1."), (r"\b(shortcut\.0|convShortcut)\.", "shortcut.")]
 _FIRST_OF_STAGE = list(accumulate((0, 3, 4, 6)))
 
@@ -82,8 +87,10 @@ def foreign(name: str) -> nn.Module:
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """The tensors of a checkpoint by name, wherever in it they are, without what parallel training and wrappers put before names."""
+    """The tensors of a checkpoint by name, wherever in it they are."""
     try:
+        if path.suffix == ".safetensors":
+            _require_plain(path)
         loaded: Any = load_file(path) if path.suffix == ".safetensors" else torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise ModelFileError(f"there is no weights file {path}") from None
@@ -93,15 +100,22 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         raise ModelFileError(
             f"{path} holds more than tensors, which is not loaded: save model.state_dict() on its own ({type(refused).__name__})"
         ) from refused
-    while isinstance(loaded, Mapping) and not _tensors(loaded):
-        inner = next((loaded[key] for key in ("state_dict", "model", "net", "model_state_dict") if key in loaded), None)
-        if inner is None:
-            break
-        loaded = inner
+    for _ in range(3):  # so deep, at most, weights lie
+        inner = [loaded[key] for key in _INSIDE if isinstance(loaded, Mapping) and isinstance(loaded.get(key), Mapping)]
+        loaded = inner[0] if inner else loaded
     found = _tensors(loaded) if isinstance(loaded, Mapping) else {}
     if not found:
         raise ModelFileError(f"{path} holds no weights by name")
-    return {re.sub(r"^(module\.|model\.|_orig_mod\.)+", "", name): value for name, value in found.items()}
+    return found
+
+
+def _require_plain(path: Path) -> None:
+    """Files of ours may carry a normalisation, which tensors alone do not tell."""
+    with safe_open(path, framework="pt") as file:
+        about = json.loads((file.metadata() or {}).get("ccat", "{}"))
+    if "mean" in about:
+        mean, std = (",".join(f"{value:g}" for value in about[name]) for name in ("mean", "std"))
+        warnings.warn(f"{path} is of a model with normalisation: --mean {mean} --std {std} would give it the same", stacklevel=2)
 
 
 def _tensors(loaded: Mapping[str, Any]) -> dict[str, Tensor]:
@@ -110,16 +124,20 @@ def _tensors(loaded: Mapping[str, Any]) -> dict[str, Tensor]:
 
 def _fill(model: nn.Module, theirs: Mapping[str, Tensor], keys: Sequence[tuple[str, Any]], wrong: str) -> None:
     ours = model.state_dict()
-    renamed = dict(theirs)
-    if not set(ours) <= set(theirs):
-        renamed = {_renamed(name, keys): value for name, value in theirs.items()}
+    unwrapped, bare = ({re.sub(f"^({names})+", "", name): value for name, value in theirs.items()} for names in _WRAPPERS)
+    named = {_renamed(name, keys): value for name, value in bare.items() if not _UNUSED.match(name)}
+    renamed = next((one for one in (dict(theirs), unwrapped, bare) if set(ours) <= set(one)), named)
     counters = {name for name in ours if name.endswith("num_batches_tracked")}
     missing = [name for name in ours if name not in renamed and name not in counters]
     other = [f"{name} {tuple(value.shape)}" for name, value in renamed.items() if name not in ours]
     shapes = [
         f"{n} is {tuple(renamed[n].shape)}, not {tuple(v.shape)}" for n, v in ours.items() if n in renamed and renamed[n].shape != v.shape
     ]
-    extra = [name for name in other if not re.match(r"(normali[sz]e|mean|std|mu|sigma)", name)]
+    norms = [name for name in renamed if name not in ours and re.search(r"(^|\.)(mean|std|mu|sigma)$", name)]
+    if norms:
+        values = ", ".join(f"{name} = {[round(v, 4) for v in renamed[name].flatten().tolist()]}" for name in norms)
+        warnings.warn(f"the weights come with {values}: images may have to be normalised, with --mean and --std", stacklevel=2)
+    extra = [name for name in other if name.split(" ")[0] not in norms]
     if missing or shapes or extra:
         parts = {"it lacks": missing, "it has besides": extra, "of another shape:": shapes}
         raise ModelFileError(f"{wrong}: " + "; ".join(f"{what} {_few(names)}" for what, names in parts.items() if names))

@@ -1,8 +1,8 @@
 """Residual networks (He et al. 2016) for small images: a 3×3 stem without pooling, the last feature map averaged.
 
 The paper's "ResNet-20" is three stages of three basic blocks, 64, 128 and 256 channels wide: 4,326,602 weights on MNIST, 4,327,754 on
-colour images; He's own ResNet-20 is 16, 32 and 64 channels wide and has 0.27 million. ResNet-34 has 21,282,122 weights on colour images,
-ResNet-50 23,520,842.
+colour images; He's own ResNet-20 is 16, 32 and 64 channels wide (`width=16`) and has 0.27 million. ResNet-34 has 21,282,122 weights on
+colour images, ResNet-50 23,520,842.
 """
 
 from typing import Literal
@@ -15,12 +15,12 @@ class ResNet20(nn.Module):
 
     architecture = "resnet20"
 
-    def __init__(self, channels: int = 3, classes: int = 10) -> None:
+    def __init__(self, channels: int = 3, classes: int = 10, width: int = 64) -> None:
         super().__init__()
-        self.arguments = {"channels": channels, "classes": classes}
-        self.stem = _stem(channels)
-        self.blocks = _stages(Block, (64, 128, 256), (3, 3, 3))
-        self.classifier = nn.Linear(256, classes)
+        self.arguments = {"channels": channels, "classes": classes, "width": width}
+        self.stem = _stem(channels, width)
+        self.blocks = _stages(Block, (width, 2 * width, 4 * width), (3, 3, 3))
+        self.classifier = nn.Linear(4 * width, classes)
 
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.classifier(self.blocks(self.stem(x)).mean((2, 3)))
@@ -35,7 +35,7 @@ class ResNet(nn.Module):
         self.architecture = f"resnet{depth}"
         self.arguments = {"channels": channels, "classes": classes}
         kind = Block if depth == 34 else Bottleneck
-        self.stem = _stem(channels)
+        self.stem = _stem(channels, 64)
         self.blocks = _stages(kind, (64, 128, 256, 512), (3, 4, 6, 3))
         self.classifier = nn.Linear(512 * kind.expansion, classes)
 
@@ -82,14 +82,14 @@ class Bottleneck(nn.Module):
         return nn.functional.relu(self.residual(x) + self.shortcut(x))
 
 
-def _stem(channels: int) -> nn.Sequential:
-    return nn.Sequential(*_normalised(channels, 64, 3), nn.ReLU())
+def _stem(channels: int, width: int) -> nn.Sequential:
+    return nn.Sequential(*_normalised(channels, width, 3), nn.ReLU())
 
 
 def _stages(kind: type[Block] | type[Bottleneck], widths: tuple[int, ...], counts: tuple[int, ...]) -> nn.Sequential:
     """Every stage but the first halves the image in its first block."""
     blocks: list[nn.Module] = []
-    inputs = 64
+    inputs = widths[0]
     for stage, (width, count) in enumerate(zip(widths, counts, strict=True)):
         for number in range(count):
             blocks.append(kind(inputs, width, 2 if stage > 0 and number == 0 else 1))

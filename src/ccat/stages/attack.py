@@ -59,13 +59,20 @@ def attack(
             Unit(run.path, attempt, block, device)
             for attempt in attempts
             for block in blocks
-            if not run.has_block(attempt, block) or (keep == "worst" and attempt.key not in kept_of[_name(attempt.case), block])
+            if not _whole(run, attempt, block) or (keep == "worst" and attempt.key not in kept_of[_name(attempt.case), block])
         ]
         progress(0, len(units), "")
         for count, (unit, (result, delta)) in enumerate(engine.run(_compute, units, workers), start=1):
             _store(run, unit.attempt, unit.block, result, delta, keep)
             progress(count, len(units), f"{_name(unit.attempt.case)} {unit.attempt.case.name}")
         return len(units)
+
+
+def _whole(run: Run, attempt: Attempt, block: int) -> bool:
+    """Whether a block is stored, judged by all detectors that there are for it now."""
+    if not run.has_block(attempt, block):
+        return False
+    return run.recipe.detector is None or set(judges(run, attempt.case, run.detectors())) <= run.scored_by(attempt, block)
 
 
 def _compute(unit: Unit) -> tuple[Block, Tensor]:
@@ -75,7 +82,8 @@ def _compute(unit: Unit) -> tuple[Block, Tensor]:
     x, y = (part.to(device) for part in _examples(run.recipe.dataset, attempt.case.source, unit.block))
     detectors = {}
     if run.recipe.detector is not None:
-        detectors = judges(attempt.case, detectors_of(unit.run, attempt.weights, tuple(run.detectors()), device))
+        all_of_them = detectors_of(unit.run, attempt.weights, tuple(run.detectors()), device)
+        detectors = {name: all_of_them[name] for name in judges(run, attempt.case, all_of_them)}
     generator = Generator().manual_seed(attempt.seed_of(unit.block))
     try:
         return solve(model, x, y, attempt.case, generator, _pool(run.recipe.dataset), detectors)
@@ -170,7 +178,8 @@ def score(run: Run, x_adv: Tensor, threat: Threat, name: str, device: str) -> No
             result, delta = take_over(model, x.to(device), y.to(device), threat, lambda x, y, given=given: given, name)  # type: ignore[misc]
             if run.recipe.detector is not None:
                 found = detectors_of(run.path, run.weights, tuple(run.detectors()), device)
-                result = replace(result, scores={n: one((x + delta).clamp(0, 1).to(device)) for n, one in judges(case, found).items()})
+                images_found = (x + delta).clamp(0, 1).to(device)
+                result = replace(result, scores={name: found[name](images_found) for name in judges(run, case, found)})
             _store(run, attempt, block, result, delta, "worst")
 
 

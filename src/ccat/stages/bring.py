@@ -3,13 +3,15 @@
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
+from torch import nn
 
 from ccat.attacks import PGD
 from ccat.attacks.inputs import require_logits
 from ccat.methods import Elsewhere
-from ccat.models import MODELS, Normalised, bring_model
+from ccat.models import MODELS, Normalised, bring_model, save_model
 from ccat.recipes import LinearToZero, Probe, Recipe
 from ccat.stages.shared import StageError, images_of
 from ccat.store import Run
@@ -21,7 +23,22 @@ Normalisation = tuple[Sequence[float], Sequence[float]]  # mean and deviation of
 def bring(
     path: Path, model: str, weights: Path | None, dataset: str, normalisation: Normalisation | None, seen: Threat | None, device: str
 ) -> tuple[Run, float]:
-    """A new run of these weights, and its error on the first test images. What does not fit is refused before anything is written."""
+    """A run of these weights, new or there already with the same ones, and its error on the first test images.
+
+    What does not fit is refused before anything is written.
+    """
+    module, error = _checked(model, weights, dataset, normalisation, device)
+    recipe = Recipe("elsewhere", Elsewhere(seen), 1, LinearToZero(), Probe(seen or Linf(0.03), PGD(20, 0.005)), dataset, model)
+    run = Run.create(path, recipe, device)
+    with run.writing():
+        if not run.trained:
+            run.save_model(module)
+        elif not _same(run, module):
+            raise StageError(f"{path} holds other weights, or another normalisation, than these: choose another directory")
+    return run, error
+
+
+def _checked(model: str, weights: Path | None, dataset: str, normalisation: Normalisation | None, device: str) -> tuple[nn.Module, float]:
     images = images_of(dataset, "test")
     classes = int(max(images.y.max(), images_of(dataset, "train").y.max())) + 1
     channels, size = images.x.shape[1], images.x.shape[2]
@@ -44,10 +61,10 @@ def bring(
             f"{100 * error:.0f} % of the first test images are wrong, about what guessing gives: is a --mean and --std missing?",
             stacklevel=2,
         )
-    recipe = Recipe("elsewhere", Elsewhere(seen), 1, LinearToZero(), Probe(seen or Linf(0.03), PGD(20, 0.005)), dataset, model)
-    run = Run.create(path, recipe, device)
-    with run.writing():
-        if run.trained:
-            raise StageError(f"{path} has weights already: attack them without --model, or choose another --run directory")
-        run.save_model(module.cpu())
-    return run, error
+    return module.cpu(), error
+
+
+def _same(run: Run, module: nn.Module) -> bool:
+    with TemporaryDirectory() as folder:
+        save_model(module, Path(folder) / "model.safetensors")
+        return (Path(folder) / "model.safetensors").read_bytes() == (run.path / "model.safetensors").read_bytes()

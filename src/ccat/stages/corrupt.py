@@ -39,10 +39,10 @@ def corrupt(run: Run, device: str, progress: Progress, examples: int | None = No
 
 
 def _scores(run: Run, images: Images, device: str) -> Tensor:
-    """Of the detector for the smallest L∞ ball."""
+    """Of the detector that was fitted first."""
     fit_missing(run, [], device, lambda *_: None)
     detectors = detectors_of(run.path, run.weights, tuple(run.detectors()), device)
-    return detectors[base(detectors)](images.floats().to(device))
+    return detectors[base(run)](images.floats().to(device))
 
 
 def corruptions_of(dataset: str, examples: int | None, seed: int) -> tuple[str, dict[tuple[str, int], Callable[[], Images]]]:

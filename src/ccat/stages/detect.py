@@ -1,10 +1,10 @@
 """Detecting: a run whose images are rejected by a detector instead of by the confidence.
 
 It has the weights of another run, a detector for each threat, fitted when the threat is first attacked, and attempts of its own, with the
-detectors' scores beside the probabilities. Frames, noise and corruptions are judged by the detector for the smallest L∞ ball.
+detectors' scores beside the probabilities. Frames, noise and corruptions are judged by the detector for an L∞ ball that was fitted first.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -59,24 +59,36 @@ def fit_missing(run: Run, threats: Iterable[Threat], device: str, progress: Prog
     wanted = [threat for threat in dict.fromkeys(threats) if not isinstance(threat, Frame)]
     if not any(isinstance(threat, Linf) for threat in [*wanted, *map(parse_threat, stored)]):
         wanted.append(Linf(0.3 if images_of(run.recipe.dataset, "test").x.shape[1] == 1 else 0.03))
-    wanted.sort(key=lambda threat: (not isinstance(threat, Linf), threat.epsilon))  # hyper-parameters are chosen for the first one
+    wanted.sort(key=lambda threat: (not isinstance(threat, Linf), threat.epsilon))  # the first one is the run's, for good
     missing = [threat for threat in wanted if label(threat) not in stored]
     if not missing:
         return
     model = run.model().to(device)
-    images = images_of(run.recipe.dataset, "train")
-    known = images[: detecting.known]
+    known, others = _parts(images_of(run.recipe.dataset, "train"), detecting)
     layers = layers_of(model, detecting, known[:1].floats().to(device))
-    like = _first_linf({name: detector_of(model, layers, tensors) for name, tensors in stored.items()})
+    like = detector_of(model, layers, stored[base(run)]) if stored else None
     for done, threat in enumerate(missing, start=1):
         try:
-            clean, attacked = _pairs(model, images[detecting.known :][: detecting.pairs], threat, device)
+            clean, attacked = _pairs(model, others, threat, device)
             detector = fit(detecting.name, model, layers, (known.floats().to(device), known.y.to(device)), clean, attacked, like)
         except ValueError as wrong:
             raise StageError(f"no {detecting.name} detector can be fitted for {label(threat)}: {wrong}") from wrong
-        run.save_detector(label(threat), {name: value.cpu().contiguous() for name, value in detector.tensors().items()})
+        tensors = {name: value.cpu().contiguous() for name, value in detector.tensors().items()}
+        run.save_detector(label(threat), tensors, first=like is None)
         like = like or detector
         progress(done, len(missing), f"{detecting.name} for {label(threat)}")
+
+
+def _parts(images: Images, detecting: Detecting) -> tuple[Images, Images]:
+    """Training images for the statistics and for the regression, drawn once and for all: they may be stored class by class."""
+    if len(images) < detecting.known + detecting.pairs:
+        asked = f"{detecting.known} and {detecting.pairs}"
+        raise StageError(f"a detector is fitted on {asked} training images, there are {len(images)}: lower --known and --pairs")
+    rows = torch.randperm(len(images), generator=Generator().manual_seed(0))
+    known, others = images[rows[: detecting.known]], images[rows[detecting.known :][: detecting.pairs]]
+    if len(set(known.y.tolist())) < len(set(images.y.tolist())):
+        raise StageError(f"{detecting.known} training images do not have all classes among them: raise --known")
+    return known, others
 
 
 def _pairs(model: nn.Module, images: Images, threat: Threat, device: str) -> tuple[Tensor, Tensor]:
@@ -103,21 +115,16 @@ def detectors_of(path: Path, weights: str, names: tuple[str, ...], device: str) 
     return {name: detector_of(model, layers, tensors) for name, tensors in run.detectors().items()}
 
 
-def judges(case: Case, detectors: Mapping[str, Detector]) -> dict[str, Detector]:
-    """Those that judge what a case finds: for its threat and any that contains it; of frames and noise the one for the smallest L∞ ball."""
+def judges(run: Run, case: Case, names: Iterable[str]) -> list[str]:
+    """Which detectors judge what a case finds: those for its threat and for any that contains it; of frames and noise the run's first."""
     if case.source == "noise" or isinstance(case.threat, Frame):
-        name = base(detectors)
-        return {name: detectors[name]}
-    return {name: one for name, one in detectors.items() if contains(parse_threat(name), case.threat)}
+        return [base(run)]
+    return [name for name in names if contains(parse_threat(name), case.threat)]
 
 
-def base(names: Iterable[str]) -> str:
-    """The smallest L∞ ball."""
-    return min((name for name in names if isinstance(parse_threat(name), Linf)), key=lambda name: parse_threat(name).epsilon)
-
-
-def _first_linf(detectors: Mapping[str, Detector]) -> Detector | None:
-    return detectors[base(detectors)] if any(isinstance(parse_threat(name), Linf) for name in detectors) else None
+def base(run: Run) -> str:
+    """The detector that was fitted first, for the smallest L∞ ball asked for then. It stays, whatever is asked for later."""
+    return run.first_detector()
 
 
 def clean_scores(run: Run, name: str, device: str) -> NDArray[np.float64]:

@@ -16,7 +16,7 @@ from ccat.metrics import Floats
 from ccat.recipes import THREATS, Case, contains, label, parse_threat, seen
 from ccat.results import Answers, Attacked, Corrupted, Group, Integers, Measured
 from ccat.stages.corrupt import SCORE
-from ccat.stages.detect import base, clean_scores, on_common_scale
+from ccat.stages.detect import base, clean_scores, judges, on_common_scale
 from ccat.stages.shared import StageError, clean_probabilities, data_digest, held_out, images_of, require_data
 from ccat.store import Run
 from ccat.threats import Frame, Threat
@@ -26,7 +26,7 @@ def measure(run: Run, name: str | None = None, device: str = "cpu") -> Measured:
     """Everything stored about a run. Of probabilities, only those of one attempt are in memory at a time."""
     labels = images_of(run.recipe.dataset, "test").y.numpy()
     last = held_out(run.recipe.dataset)
-    if run.recipe.detector is not None and run.detectors():
+    if run.recipe.detector is not None:
         return _detected(run, name, labels, last, device)
     clean = answers(clean_probabilities(run, device).numpy(), labels)
     cases: list[Case] = []
@@ -69,10 +69,14 @@ def _detected(run: Run, name: str | None, labels: Integers, last: int, device: s
     attempts: list[Attacked] = []
     members: dict[tuple[str, str], list[int]] = {}
     cases: dict[tuple[str, str], Case] = {}
+    late: set[str] = set()
     for attempt, blocks in run.attempts():
         _require_current(run, attempt)
         given = attacked(attempt, blocks, labels)
-        for judge in blocks[0].scores or ():
+        for judge in judges(run, attempt.case, scale):
+            if any(judge not in (block.scores or {}) for block in blocks):
+                late.add(judge)
+                continue
             scores = np.concatenate([block.scores[judge].double().numpy() for block in blocks if block.scores])
             own = attempt.case.source == "noise" or isinstance(attempt.case.threat, Frame)
             group = attempt.case.source, label(attempt.case.threat) if own else judge
@@ -80,7 +84,7 @@ def _detected(run: Run, name: str | None, labels: Integers, last: int, device: s
             members.setdefault(group, []).append(len(attempts))
             outcome = metrics.Outcome(given.answers.outcome.wrong, scale[judge](scores))
             attempts.append(replace(given, answers=Answers(given.answers.predicted, outcome), clean=clean[judge][:-last]))
-    main = clean[base(clean)]
+    main = clean[base(run)]
     known = seen(run.recipe.method)
     ordered = sorted(cases, key=lambda key: _order(cases[key]))
     return Measured(
@@ -104,12 +108,19 @@ def _detected(run: Run, name: str | None, labels: Integers, last: int, device: s
             )
             for source, threat in ordered
         ),
-        notes=(*_notes(run, attempts), f"{run.path.name}: scores are those of detectors, as the share of correct held-out images below."),
+        notes=(
+            *_notes(run, attempts),
+            *(
+                f"{run.path.name}: some attempts were made before the detector for {one}; `ccat attack` once more scores them"
+                for one in sorted(late)
+            ),
+            f"{run.path.name}: scores are those of detectors, as the share of correct held-out images below.",
+        ),
         corrupted=tuple(
             replace(
                 one,
                 answers=Answers(
-                    one.answers.predicted, metrics.Outcome(one.answers.outcome.wrong, scale[base(clean)](one.answers.outcome.score))
+                    one.answers.predicted, metrics.Outcome(one.answers.outcome.wrong, scale[base(run)](one.answers.outcome.score))
                 ),
             )
             for one in _corrupted(run, labels[:-last])

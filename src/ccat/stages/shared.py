@@ -45,7 +45,7 @@ def data_digest(dataset: str) -> str:
 
 def probabilities_of(model: nn.Module, x: Tensor, batch: int = 250) -> Tensor:
     """Predicted probabilities of byte or float images, on the CPU."""
-    device = next(model.parameters()).device
+    device = next((weight.device for weight in model.parameters()), x.device)
     parts = []
     with torch.no_grad():
         for begin in range(0, len(x), batch):

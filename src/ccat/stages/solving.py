@@ -11,6 +11,7 @@ from torch import Generator, Tensor, nn
 
 from ccat.attacks import Found, Problem
 from ccat.attacks.inputs import require_batch
+from ccat.attacks.problem import frozen
 from ccat.attempts import Block
 from ccat.detectors import Detector, aware
 from ccat.models import folded
@@ -41,7 +42,7 @@ def solve(
         if not detectors:
             raise ValueError("it is aware of a detector, and this run has none: `ccat detect` makes one that has")
         detector = detectors.get(label(case.threat), next(iter(detectors.values())))
-        problem = replace(problem, score=partial(aware, detector, y if case.source == "test" else None))
+        problem = replace(problem, score=partial(aware, detector, y if case.source == "test" else None, case.aware))
     block, delta = _block(model, problem, case.attack(problem, generator), begin)
     images = (x + delta.to(x)).clamp(0, 1)
     return replace(block, scores={name: one(images) for name, one in detectors.items()} or None), delta
@@ -51,7 +52,9 @@ def take_over(model: nn.Module, x: Tensor, y: Tensor, threat: Threat, function: 
     """What a function of someone else finds, checked, projected and scored by us. Its passes are not counted."""
     begin = time.monotonic()
     y = require_batch(x, y)
-    x_adv = function(x.clone(), y.clone())
+    with torch.random.fork_rng(devices=[]), frozen(model):  # theirs may seed, and ask weights for gradients
+        torch.manual_seed(0)
+        x_adv = function(x.clone(), y.clone())
     delta = checked(x, x_adv, threat, name)
     problem = Problem.of(model, x, y, threat, other_class_confidence)
     return _block(model, problem, problem.at(delta), begin)
