@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 
-.PHONY: setup demo test clean
+.PHONY: setup demo test bench clean
 
 setup: .venv/ready
 
@@ -21,6 +21,10 @@ test: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest -n $(JOBS)
+
+bench: setup
+	$(BIN)/python benchmarks/attacks.py
+	$(BIN)/python benchmarks/evaluate.py
 
 clean:
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
