@@ -311,7 +311,7 @@ def test_lists_and_data(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "PGD-Conf zero" in says(capsys, "suites", "quick")
     shown = says(capsys, "suites", "demo")
     assert re.search(r"APGD-CE random +\| test +\| +1 \| +101 \| +100 \|", shown)
-    assert f"per image {28 * 101 + 9 * 1001} forwards and {28 * 100} backwards in all" in shown
+    assert f"per image {29 * 101 + 8 * 1001 + 2001} forwards and {29 * 100} backwards in all" in shown
     assert "fashion-mnist" in says(capsys, "data")
     assert "mnist train: 60000 images of 1x28x28, 10 classes, verified" in says(capsys, "data", "get", "mnist")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from truth import seeded
 
@@ -194,6 +195,18 @@ def test_a_checkpoint_of_another_recipe_is_refused(run: Run, tmp_path: Path) -> 
     (run.path / "checkpoint.safetensors").write_bytes((other.path / "checkpoint.safetensors").read_bytes())
     with pytest.raises(StoreError, match="not of this run's recipe; delete it"):
         run.checkpoint()
+
+
+def test_a_checkpoint_from_before_a_field_was_added_is_still_of_its_recipe(run: Run) -> None:
+    run.save_checkpoint({"a": torch.zeros(1)}, epoch=3)
+    file = run.path / "checkpoint.safetensors"
+    with safe_open(file, framework="pt") as opened:
+        about = json.loads(opened.metadata()["ccat"])
+    del about["recipe"]["decay"]
+    save_file(load_file(file), file, {"ccat": json.dumps(about)})
+    found = run.checkpoint()
+    assert found is not None
+    assert found[1] == 3
 
 
 def test_valid_files_of_another_kind_are_refused(run: Run) -> None:

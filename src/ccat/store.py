@@ -36,7 +36,7 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from ccat.attempts import Attempt, Block, Worst, attempt_key
-from ccat.fields import digest, flatten, to_plain
+from ccat.fields import flatten, to_plain
 from ccat.files import UNFINISHED, write_whole
 from ccat.models import load_model, save_model
 from ccat.recipes import Recipe, case_from_plain, identity, recipe_from_plain
@@ -136,12 +136,19 @@ class Run:
             return None
         advice = "delete it to train from the beginning"
         tensors, about = self._read("checkpoint.safetensors", advice)
-        if about.get("recipe") != digest(to_plain(self.recipe)) or "epoch" not in about:
+        if not self._is_of_this_recipe(about.get("recipe")) or "epoch" not in about:
             raise StoreError(f"{self.path / 'checkpoint.safetensors'} is not of this run's recipe; {advice}")
         return tensors, int(about["epoch"])
 
     def save_checkpoint(self, tensors: Tensors, epoch: int) -> None:
-        self._write("checkpoint.safetensors", tensors, epoch=epoch, recipe=digest(to_plain(self.recipe)))
+        self._write("checkpoint.safetensors", tensors, epoch=epoch, recipe=to_plain(self.recipe))
+
+    def _is_of_this_recipe(self, plain: Any) -> bool:
+        """As recipes, not as they are written: one that was stored before a field was added is the same."""
+        try:
+            return recipe_from_plain(plain) == self.recipe
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return False
 
     @property
     def trained(self) -> bool:
