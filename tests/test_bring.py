@@ -81,16 +81,10 @@ def test_data_that_changes_under_its_name_is_noticed_before_anything_is_computed
     own(Path("mine.npz"))
     main(["import", "runs/b", "--model", "test_bring:bright", "--dataset", "mine.npz", "--unverified"])
     main(["attack", "b", "--examples", "75", "--workers", "1", *THREAT])
-    from ccat.stages import shared  # noqa: PLC0415
-
     own(Path("mine.npz"), shift=9)
-    shared.images_of.cache_clear()
-    shared.data_digest.cache_clear()
     assert "is not the data that was attacked" in fails(capsys, "attack", "b", "--examples", "75", *THREAT)
     assert "is not the data that was attacked" in fails(capsys, "evaluate", "b", "--tpr", "0.9")
     assert "was not attacked within Linf:0.1" in fails(capsys, "export", "b", "--threat", "Linf:0.1", "--out", "w.npz")
-    shared.images_of.cache_clear()
-    shared.data_digest.cache_clear()
 
 
 def test_a_threat_that_does_not_fit_leaves_no_plan(

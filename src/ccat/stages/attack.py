@@ -92,7 +92,6 @@ def _compute(unit: Unit) -> tuple[Block, Tensor]:
         raise StageError(f"{label(attempt.case.threat)} {attempt.case.name}, in the block from example {first} on: {wrong}") from wrong
 
 
-@lru_cache(maxsize=1)
 def _pool(dataset: str) -> Tensor:
     """Training images that attacks may draw on: the first ones, as many as fit."""
     images = images_of(dataset, "train")

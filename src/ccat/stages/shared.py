@@ -8,7 +8,8 @@ from functools import lru_cache
 import torch
 from torch import Tensor, nn
 
-from ccat.data import Images, load_dataset
+from ccat.data import UNVERIFIED, Images, load_dataset
+from ccat.data.own import own_path
 from ccat.store import Run
 
 Progress = Callable[[int, int, str], None]  # done, of how many, what
@@ -20,10 +21,21 @@ class StageError(Exception):
     """A stage cannot do what was asked. The message says why and what to do."""
 
 
-@lru_cache(maxsize=4)
 def images_of(dataset: str, split: str) -> Images:
-    """A split of a data set; loaded once per process."""
+    """A split of a data set; loaded once per process, one's own again if they changed."""
+    return _loaded(dataset, split, _version(dataset))
+
+
+@lru_cache(maxsize=4)
+def _loaded(dataset: str, split: str, version: tuple[str, int]) -> Images:
     return load_dataset(dataset, split)
+
+
+def _version(dataset: str) -> tuple[str, int]:
+    """Of one's own images: where they lie, whatever the working directory, and when they were last changed."""
+    path, _ = own_path(dataset.removeprefix(UNVERIFIED))
+    mine = dataset.startswith(UNVERIFIED) and path.exists()
+    return (str(path.resolve()), path.stat().st_mtime_ns) if mine else ("", 0)
 
 
 def held_out(dataset: str) -> int:
@@ -36,9 +48,13 @@ def counted(dataset: str) -> Images:
     return images_of(dataset, "test")[: -held_out(dataset)]
 
 
-@lru_cache(maxsize=4)
 def data_digest(dataset: str) -> str:
     """A SHA of the test split."""
+    return _digest(dataset, _version(dataset))
+
+
+@lru_cache(maxsize=4)
+def _digest(dataset: str, version: tuple[str, int]) -> str:
     images = images_of(dataset, "test")
     return hashlib.sha256(images.x.numpy().tobytes() + images.y.numpy().tobytes()).hexdigest()
 
