@@ -199,7 +199,7 @@ def main() -> None:
             for who, ratios in measured(make(), 3 if "64" in name or "200" in name else 5).items():
                 results[f"{name}: {who}"] = round(statistics.median(ratios), 3)
                 print(f"{name + ': ' + who:44} {statistics.median(ratios):6.2f}  ({min(ratios):.2f}–{max(ratios):.2f})", flush=True)
-    file.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
+            file.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
 
 
 if __name__ == "__main__":
