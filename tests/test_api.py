@@ -46,7 +46,7 @@ def test_three_lines_give_what_the_parts_give(model: nn.Module, data: tuple[Tens
     result = ccat.evaluate(model, x, y, held_out=held_out, threats=[Linf(0.1), ccat.L0(4)], suite="demo", examples=20, name="mine")
     assert model.training
     assert not norm.training
-    assert all(weight.grad is None or weight.requires_grad for weight in model.parameters())
+    assert all(weight.requires_grad for weight in model.parameters())
     assert all(value.equal(before[name]) for name, value in model.state_dict().items())
     model.eval()
     tau = metrics.threshold(outcome(model, *held_out), 0.99)

@@ -198,7 +198,7 @@ def test_a_run_that_rejects_by_a_detector(
         "--threat",
         "Linf:0.2",
         "--only",
-        "*apgd*random",
+        "*apgd*[me1]",
         "--examples",
         "100",
         "--workers",
@@ -216,7 +216,10 @@ def test_a_run_that_rejects_by_a_detector(
     assert not np.array_equal(measured.attempts[alone].answers.outcome.score, measured.attempts[smaller[0]].answers.outcome.score)
     assert measured.attempts[alone].clean is not None
     without = measured.unaware()
-    assert without is None or all(not one.family.startswith("aware") for one in without.attempts)
+    assert without is not None
+    families = [{one.family for one in some.attempts} for some in (measured, without)]
+    assert families[0] - families[1] == {"aware APGD"}
+    assert families[1] == {"APGD-Conf", "APGD-CE"}
     shown = says(capsys, "evaluate", "tiny-mahalanobis", "--tpr", "0.9")
     assert "scores are those of detectors" in shown
     assert re.search(r"\| tiny-mahalanobis +\|", shown)

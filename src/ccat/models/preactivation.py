@@ -3,6 +3,7 @@
 PreActResNet-18 has 11,172,170 weights, WRN-28-10 36,479,194 and WRN-34-10 46,160,474, on colour images with ten classes.
 """
 
+from itertools import pairwise
 from typing import Literal
 
 from torch import Tensor, nn
@@ -17,19 +18,12 @@ class PreActResNet18(nn.Module):
         super().__init__()
         self.arguments = {"channels": channels, "classes": classes}
         self.stem = _convolution(channels, 64)
-        widths = (64, 128, 256, 512)
-        self.stages = nn.ModuleList(
-            nn.Sequential(Block(inputs, outputs, 1 if number == 0 else 2), Block(outputs, outputs))
-            for number, (inputs, outputs) in enumerate(zip((64, *widths), widths, strict=False))
-        )
+        self.stages = _stages((64, 64, 128, 256, 512), 2)
         self.norm = nn.BatchNorm2d(512)
         self.classifier = nn.Linear(512, classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.stem(x)
-        for stage in self.stages:
-            x = stage(x)
-        logits: Tensor = self.classifier(self.norm(x).relu().mean((2, 3)))
+        logits: Tensor = self.classifier(self.norm(self.stages(self.stem(x))).relu().mean((2, 3)))
         return logits
 
 
@@ -41,22 +35,12 @@ class WideResNet(nn.Module):
         self.architecture = f"wrn-{depth}-{wide}"
         self.arguments = {"channels": channels, "classes": classes}
         self.stem = _convolution(channels, 16)
-        widths = (16 * wide, 32 * wide, 64 * wide)
-        self.stages = nn.ModuleList(
-            nn.Sequential(
-                Block(inputs, outputs, 1 if number == 0 else 2),
-                *(Block(outputs, outputs) for _ in range((depth - 4) // 6 - 1)),
-            )
-            for number, (inputs, outputs) in enumerate(zip((16, *widths), widths, strict=False))
-        )
-        self.norm = nn.BatchNorm2d(widths[-1])
-        self.classifier = nn.Linear(widths[-1], classes)
+        self.stages = _stages((16, 16 * wide, 32 * wide, 64 * wide), (depth - 4) // 6)
+        self.norm = nn.BatchNorm2d(64 * wide)
+        self.classifier = nn.Linear(64 * wide, classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.stem(x)
-        for stage in self.stages:
-            x = stage(x)
-        logits: Tensor = self.classifier(self.norm(x).relu().mean((2, 3)))
+        logits: Tensor = self.classifier(self.norm(self.stages(self.stem(x))).relu().mean((2, 3)))
         return logits
 
 
@@ -73,6 +57,15 @@ class Block(nn.Module):
         active = self.norm1(x).relu()
         residual: Tensor = self.convolution2(self.norm2(self.convolution1(active)).relu())
         return residual + (x if self.shortcut is None else self.shortcut(active))
+
+
+def _stages(widths: tuple[int, ...], count: int) -> nn.Sequential:
+    """From each width to the next, `count` blocks a stage; every stage but the first halves the image."""
+    stages = []
+    for number, (inputs, outputs) in enumerate(pairwise(widths)):
+        first = Block(inputs, outputs, 1 if number == 0 else 2)
+        stages.append(nn.Sequential(first, *(Block(outputs, outputs) for _ in range(count - 1))))
+    return nn.Sequential(*stages)
 
 
 def _convolution(inputs: int, outputs: int, kernel: int = 3, stride: int = 1) -> nn.Conv2d:

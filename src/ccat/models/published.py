@@ -90,7 +90,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     """The tensors of a checkpoint by name, wherever in it they are."""
     try:
         if path.suffix == ".safetensors":
-            _require_plain(path)
+            _tell_normalisation(path)
         loaded: Any = load_file(path) if path.suffix == ".safetensors" else torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise ModelFileError(f"there is no weights file {path}") from None
@@ -109,7 +109,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     return found
 
 
-def _require_plain(path: Path) -> None:
+def _tell_normalisation(path: Path) -> None:
     """Files of ours may carry a normalisation, which tensors alone do not tell."""
     with safe_open(path, framework="pt") as file:
         about = json.loads((file.metadata() or {}).get("ccat", "{}"))

@@ -51,6 +51,7 @@ def attack(
         attempts = [Attempt.of(case, restart, run.weights, data) for case in cases for restart in range(case.restarts)]
         if run.recipe.detector is not None:
             fit_missing(run, [case.threat for case in cases], device, progress)
+        names = list(run.detectors())
         run.add_to_plan(suite, examples, [attempt.key for attempt in attempts])
         blocks = range(-(-examples // BLOCK))
         kept = {(name, block): run.worst(name, block, data) for name in {_name(case) for case in cases} for block in blocks}
@@ -59,7 +60,7 @@ def attack(
             Unit(run.path, attempt, block, device)
             for attempt in attempts
             for block in blocks
-            if not _whole(run, attempt, block) or (keep == "worst" and attempt.key not in kept_of[_name(attempt.case), block])
+            if not _whole(run, attempt, block, names) or (keep == "worst" and attempt.key not in kept_of[_name(attempt.case), block])
         ]
         progress(0, len(units), "")
         for count, (unit, (result, delta)) in enumerate(engine.run(_compute, units, workers), start=1):
@@ -68,11 +69,11 @@ def attack(
         return len(units)
 
 
-def _whole(run: Run, attempt: Attempt, block: int) -> bool:
+def _whole(run: Run, attempt: Attempt, block: int, detectors: Sequence[str]) -> bool:
     """Whether a block is stored, judged by all detectors that there are for it now."""
     if not run.has_block(attempt, block):
         return False
-    return run.recipe.detector is None or set(judges(run, attempt.case, run.detectors())) <= run.scored_by(attempt, block)
+    return not detectors or set(judges(attempt.case, detectors, run.first_detector())) <= run.scored_by(attempt, block)
 
 
 def _compute(unit: Unit) -> tuple[Block, Tensor]:
@@ -83,7 +84,7 @@ def _compute(unit: Unit) -> tuple[Block, Tensor]:
     detectors = {}
     if run.recipe.detector is not None:
         all_of_them = detectors_of(unit.run, attempt.weights, tuple(run.detectors()), device)
-        detectors = {name: all_of_them[name] for name in judges(run, attempt.case, all_of_them)}
+        detectors = {name: all_of_them[name] for name in judges(attempt.case, all_of_them, run.first_detector())}
     generator = Generator().manual_seed(attempt.seed_of(unit.block))
     try:
         return solve(model, x, y, attempt.case, generator, _pool(run.recipe.dataset), detectors)
@@ -178,7 +179,7 @@ def score(run: Run, x_adv: Tensor, threat: Threat, name: str, device: str) -> No
             if run.recipe.detector is not None:
                 found = detectors_of(run.path, run.weights, tuple(run.detectors()), device)
                 images_found = (x + delta).clamp(0, 1).to(device)
-                result = replace(result, scores={name: found[name](images_found) for name in judges(run, case, found)})
+                result = replace(result, scores={name: found[name](images_found) for name in judges(case, found, run.first_detector())})
             _store(run, attempt, block, result, delta, "worst")
 
 

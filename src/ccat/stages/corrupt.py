@@ -10,7 +10,7 @@ from torch import Tensor
 from ccat.data import Images
 from ccat.data.corruptions import CIFAR10_C, MNIST_C, corrupted, published
 from ccat.data.sources import user_directories
-from ccat.stages.detect import base, detectors_of, fit_missing
+from ccat.stages.detect import detectors_of, fit_missing
 from ccat.stages.shared import Progress, StageError, counted, data_digest, probabilities_of
 from ccat.store import Run
 
@@ -42,7 +42,7 @@ def _scores(run: Run, images: Images, device: str) -> Tensor:
     """Of the detector that was fitted first."""
     fit_missing(run, [], device, lambda *_: None)
     detectors = detectors_of(run.path, run.weights, tuple(run.detectors()), device)
-    return detectors[base(run)](images.floats().to(device))
+    return detectors[run.first_detector()](images.floats().to(device))
 
 
 def corruptions_of(dataset: str, examples: int | None, seed: int) -> tuple[str, dict[tuple[str, int], Callable[[], Images]]]:

@@ -5,6 +5,7 @@ detectors' scores beside the probabilities. Frames, noise and corruptions are ju
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -18,6 +19,7 @@ from ccat.attacks import PGD, Problem
 from ccat.data import Images
 from ccat.detectors import Detector, detector_of, features, fit, usual_layers
 from ccat.metrics import Outcome
+from ccat.models import folded
 from ccat.objectives import cross_entropy
 from ccat.recipes import Case, Detecting, contains, label, parse_threat
 from ccat.stages.shared import Progress, StageError, data_digest, images_of, probabilities_of
@@ -66,7 +68,7 @@ def fit_missing(run: Run, threats: Iterable[Threat], device: str, progress: Prog
     model = run.model().to(device)
     known, others = _parts(images_of(run.recipe.dataset, "train"), detecting)
     layers = layers_of(model, detecting, known[:1].floats().to(device))
-    like = detector_of(model, layers, stored[base(run)]) if stored else None
+    like = detector_of(model, layers, stored[run.first_detector()]) if stored else None
     for done, threat in enumerate(missing, start=1):
         try:
             clean, attacked = _pairs(model, others, threat, device)
@@ -95,9 +97,9 @@ def _pairs(model: nn.Module, images: Images, threat: Threat, device: str) -> tup
     """Training images that are right, and their adversarial examples that are wrong."""
     x, y = images.floats().to(device), images.y.to(device)
     attack = PGD(ITERATIONS, paper_rate(threat, 6), backtracking=1.25, start="random")
-    found = []
+    fast, found = folded(model, x), []
     for begin in range(0, len(x), 100):
-        problem = Problem.of(model, x[begin : begin + 100], y[begin : begin + 100], threat, cross_entropy)
+        problem = Problem.of(fast, x[begin : begin + 100], y[begin : begin + 100], threat, cross_entropy)
         found.append(problem.images(attack(problem, Generator().manual_seed(begin))))
     attacked = torch.cat(found)
     before, after = (probabilities_of(model, part).argmax(1).to(y.device) == y for part in (x, attacked))
@@ -115,16 +117,11 @@ def detectors_of(path: Path, weights: str, names: tuple[str, ...], device: str) 
     return {name: detector_of(model, layers, tensors) for name, tensors in run.detectors().items()}
 
 
-def judges(run: Run, case: Case, names: Iterable[str]) -> list[str]:
+def judges(case: Case, names: Iterable[str], first: str) -> list[str]:
     """Which detectors judge what a case finds: those for its threat and for any that contains it; of frames and noise the run's first."""
     if case.source == "noise" or isinstance(case.threat, Frame):
-        return [base(run)]
+        return [first]
     return [name for name in names if contains(parse_threat(name), case.threat)]
-
-
-def base(run: Run) -> str:
-    """The detector that was fitted first, for the smallest L∞ ball asked for then. It stays, whatever is asked for later."""
-    return run.first_detector()
 
 
 def clean_scores(run: Run, name: str, device: str) -> NDArray[np.float64]:
@@ -135,7 +132,8 @@ def clean_scores(run: Run, name: str, device: str) -> NDArray[np.float64]:
         detector = detectors_of(run.path, run.weights, tuple(run.detectors()), device)[name]
         images = images_of(run.recipe.dataset, "test")
         stored = torch.cat([detector(images[n : n + 500].floats().to(device)) for n in range(0, len(images), 500)])
-        run.save_clean_scores(name, stored, data)
+        with suppress(OSError):  # a full disk costs only the next computation
+            run.save_clean_scores(name, stored, data)
     found: NDArray[np.float64] = stored.double().numpy()
     return found
 

@@ -16,7 +16,7 @@ from ccat.metrics import Floats
 from ccat.recipes import THREATS, Case, contains, label, parse_threat, seen
 from ccat.results import Answers, Attacked, Corrupted, Group, Integers, Measured
 from ccat.stages.corrupt import SCORE
-from ccat.stages.detect import base, clean_scores, judges, on_common_scale
+from ccat.stages.detect import clean_scores, judges, on_common_scale
 from ccat.stages.shared import StageError, clean_probabilities, data_digest, held_out, images_of, require_data
 from ccat.store import Run
 from ccat.threats import Frame, Threat
@@ -59,6 +59,7 @@ def _detected(run: Run, name: str | None, labels: Integers, last: int, device: s
     """As for other runs, with detectors' scores in place of confidences. What the detector for a larger threat says counts there."""
     require_data(run)
     predicted = answers(clean_probabilities(run, device).numpy(), labels)
+    first = run.first_detector()
     scale: dict[str, Callable[[Floats], Floats]] = {}
     clean: dict[str, Answers] = {}
     for judge in run.detectors():
@@ -73,7 +74,7 @@ def _detected(run: Run, name: str | None, labels: Integers, last: int, device: s
     for attempt, blocks in run.attempts():
         _require_current(run, attempt)
         given = attacked(attempt, blocks, labels)
-        for judge in judges(run, attempt.case, scale):
+        for judge in judges(attempt.case, scale, first):
             if any(judge not in (block.scores or {}) for block in blocks):
                 late.add(judge)
                 continue
@@ -84,7 +85,7 @@ def _detected(run: Run, name: str | None, labels: Integers, last: int, device: s
             members.setdefault(group, []).append(len(attempts))
             outcome = metrics.Outcome(given.answers.outcome.wrong, scale[judge](scores))
             attempts.append(replace(given, answers=Answers(given.answers.predicted, outcome), clean=clean[judge][:-last]))
-    main = clean[base(run)]
+    main = clean[first]
     known = seen(run.recipe.method)
     ordered = sorted(cases, key=lambda key: _order(cases[key]))
     return Measured(
@@ -119,9 +120,7 @@ def _detected(run: Run, name: str | None, labels: Integers, last: int, device: s
         corrupted=tuple(
             replace(
                 one,
-                answers=Answers(
-                    one.answers.predicted, metrics.Outcome(one.answers.outcome.wrong, scale[base(run)](one.answers.outcome.score))
-                ),
+                answers=Answers(one.answers.predicted, metrics.Outcome(one.answers.outcome.wrong, scale[first](one.answers.outcome.score))),
             )
             for one in _corrupted(run, labels[:-last])
         ),
