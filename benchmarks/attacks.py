@@ -21,6 +21,7 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from ccat import L0, L1, L2, PGD, ConfidenceCalibrated, CornerSearch, Estimated, Linf, Problem, Simple, Square, create_model
+from ccat.memory import keep_freed
 from ccat.models import folded
 from ccat.objectives import Objective, cross_entropy, other_class_confidence
 from ccat.threats import Threat
@@ -48,7 +49,7 @@ def network(name: str) -> tuple[nn.Module, Tensor, Tensor]:
 
 def plain_folded(model: nn.Module, x: Tensor) -> nn.Module:
     """The limit's network: batch normalisation folded away, everything else as PyTorch does it."""
-    return folded(model, x, strided=False)
+    return folded(model, x, tuned=False)
 
 
 def bare(model: nn.Module, x: Tensor, y: Tensor, objective: Objective, iterations: int) -> None:
@@ -189,6 +190,7 @@ def measured(contest: Contest, rounds: int) -> dict[str, list[float]]:
 def main() -> None:
     """One line per contestant."""
     torch.set_num_threads(1)
+    keep_freed()  # for all alike
     warnings.simplefilter("ignore")
     pattern = sys.argv[1] if len(sys.argv) > 1 else "*"
     file = Path(__file__).with_name("results.json")

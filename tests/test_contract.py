@@ -66,13 +66,19 @@ class Watched(Problem):
 
     def at(self, delta: Tensor, rows: Tensor | None = None) -> Found:
         found = super().at(delta, rows)
-        self.__dict__.setdefault("values", []).append(found.value)
+        seen(self).append(found.value)
         return found
 
     def climb(self, delta: Tensor, rows: Tensor | None = None) -> tuple[Found, Tensor]:
         found, gradient = super().climb(delta, rows)
-        self.__dict__.setdefault("values", []).append(found.value)
+        seen(self).append(found.value)
         return found, gradient
+
+
+def seen(problem: Problem) -> list[Tensor]:
+    """The values, also of the problem that an attack makes of this one: they share their counts."""
+    values: list[Tensor] = problem.counts.__dict__.setdefault("seen", [])
+    return values
 
 
 @contract
@@ -91,7 +97,7 @@ def test_results_are_allowed_scored_reproducible_and_the_best_seen(
     model.eval()
     torch.testing.assert_close(found.value, objective(model(x + found.delta), y).detach())
 
-    best = torch.stack(problem.__dict__["values"]).amax(0)
+    best = torch.stack(seen(problem)).amax(0)
     assert found.value.equal(best), "the best of all points tried, the last one included"
     cost = attack.cost((3, 8, 8))
     assert (problem.counts.forwards, problem.counts.backwards) == (len(x) * cost.forwards, len(x) * cost.backwards)

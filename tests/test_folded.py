@@ -95,3 +95,41 @@ def test_strided_convolutions_have_the_same_gradient(size: int, kernel: int, pad
     upstream = torch.rand(outputs[0].shape, generator=seeded(2), dtype=torch.float64)
     gradients = [torch.autograd.grad(output, x, upstream)[0] for output in outputs]
     torch.testing.assert_close(gradients[1], gradients[0])
+
+
+class Twice(nn.Module):
+    """What a rectifier takes in is used again: changed where it lies, it would be another number."""
+
+    def __init__(self, first: bool) -> None:
+        super().__init__()
+        self.convolution, self.relu, self.first = nn.Conv2d(1, 3, 3), nn.ReLU(), first
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.relu(x - 0.5) if self.first else x
+        out = self.convolution(x)
+        total: Tensor = (self.relu(out) + out).flatten(2).sum(2)
+        return total
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_rectifiers_work_in_place_only_where_nobody_notices(first: bool) -> None:
+    x = torch.rand(2, 1, 8, 8, generator=seeded(), dtype=torch.float64)
+    lenet = folded(trained("lenet"), torch.rand(2, 1, 28, 28, dtype=torch.float64))
+    assert all(module.inplace for module in lenet.modules() if isinstance(module, nn.ReLU))
+    model = Twice(first).double()
+    fast = folded(model, x)
+    kept = x.clone()
+    torch.testing.assert_close(fast(x), model(x).detach())
+    assert x.equal(kept)
+    assert not any(module.inplace for module in fast.modules() if isinstance(module, nn.ReLU))
+
+
+def test_a_resnet_keeps_channels_last_and_gradients_come_back_in_order() -> None:
+    model = trained("resnet20")
+    x = torch.rand(2, 3, 32, 32, generator=seeded(), dtype=torch.float64)
+    fast = folded(model, x)
+    weights = [weight for weight in fast.parameters() if weight.ndim == 4]
+    assert all(weight.is_contiguous(memory_format=torch.channels_last) for weight in weights)
+    one, other = (Problem.of(net, x, torch.arange(2), Linf(0.1), other_class_confidence).climb(0 * x) for net in (fast, model.eval()))
+    assert one[1].is_contiguous()
+    torch.testing.assert_close(one[1], other[1])

@@ -14,6 +14,7 @@ PACKAGE = Path(ccat.__file__).parent
 LAYERS = [
     "checks",
     "files",
+    "memory",
     "threats",
     "objectives",
     "metrics",

@@ -9,7 +9,25 @@ from test_threats import images
 from torch import Tensor, nn
 from truth import Small, seeded
 
-from ccat import L2, PGD, Found, Frame, Linf, Problem, Threat, best, cross_entropy, other_class_confidence
+from ccat import (
+    APGD,
+    L2,
+    PGD,
+    Estimated,
+    Found,
+    Frame,
+    Geometry,
+    Linf,
+    Problem,
+    Random,
+    Refined,
+    Simple,
+    Square,
+    Threat,
+    best,
+    cross_entropy,
+    other_class_confidence,
+)
 
 LINF = Linf(0.3)
 
@@ -65,10 +83,10 @@ def test_best_keeps_the_strictly_better_of_each_example() -> None:
 
 def test_a_model_that_fails_is_left_as_it_was() -> None:
     def fail(x: Tensor) -> Tensor:
-        raise RuntimeError("out of memory")
+        raise RuntimeError("out of luck")
 
     model = nn.Sequential(nn.BatchNorm2d(3), Returns(fail))
-    with pytest.raises(RuntimeError, match="out of memory"):
+    with pytest.raises(RuntimeError, match="out of luck"):
         problem(model.double()).at(torch.zeros(4, 3, 8, 8, dtype=torch.float64))
     assert all(module.training for module in model.modules())
     assert all(weight.requires_grad for weight in model.parameters())
@@ -164,3 +182,96 @@ def test_float32_images_give_float32_results() -> None:
     one = Problem.of(Small(3, 10).float(), images(1).float(), torch.arange(4), L2(1.0), other_class_confidence)
     found = PGD(3, 0.1, start="random")(one, seeded())
     assert found.delta.dtype == torch.float32
+
+
+class Counting(nn.Module):
+    """Logits (0, 100·mean − 20) and how many images came at once: sure of class 1 in float32 where an image is bright enough."""
+
+    def __init__(self, most: int = 100) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+        self.most = most
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.sizes.append(len(x))
+        if len(x) > self.most:
+            raise torch.OutOfMemoryError("as a GPU says it")
+        margin = 100 * x.flatten(1).mean(1) - 20
+        return torch.stack([torch.zeros_like(margin), margin], 1)
+
+
+def test_images_go_through_in_parts_that_give_the_same() -> None:
+    x, delta = images(1), 0.2 * torch.randn(4, 3, 8, 8, generator=seeded(), dtype=torch.float64)
+    whole, parts = (Problem.of(Small(3, 10), x, torch.arange(4), LINF, cross_entropy, batch=batch).climb(delta) for batch in (None, 3))
+    torch.testing.assert_close(parts[0].value, whole[0].value)
+    torch.testing.assert_close(parts[1], whole[1])
+
+
+def test_where_memory_ends_the_batch_is_halved_for_good() -> None:
+    model = Counting(most=7)
+    one = Problem.of(model, torch.rand(20, 1, 4, 4, generator=seeded()), torch.zeros(20, dtype=torch.int64), LINF, cross_entropy)
+    found = PGD(3, 0.1)(one, seeded())
+    whole = PGD(3, 0.1)(Problem.of(Counting(), one.x, torch.zeros(20, dtype=torch.int64), LINF, cross_entropy), seeded())
+    assert found.value.equal(whole.value)
+    assert model.sizes[:3] == [20, 10, 5]
+    assert set(model.sizes[3:]) == {5}
+    assert one.counts.forwards == 20 * 4, "what did not fit is not counted"
+
+
+def test_where_not_even_one_image_fits_it_says_so() -> None:
+    with pytest.raises(MemoryError, match="not even one image at a time fits into the memory of cpu"):
+        problem(Returns(Counting(most=0))).at(torch.zeros(4, 3, 8, 8, dtype=torch.float64))
+
+
+ATTACKS: list[Any] = [
+    PGD(60, 0.02),
+    PGD(20, 0.1, gradient=Estimated(4)),
+    APGD(60),
+    Square(60),
+    Random(60),
+    Simple(60),
+    Geometry(60),
+    Refined(Random(20), PGD(40, 0.02)),
+]
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=str)
+def test_what_is_sure_already_costs_nothing_and_changes_nothing(attack: Any) -> None:
+    """Half of the images reach a confidence of 1, beyond which nothing can be better; the others search on as if alone with them."""
+    x = torch.rand(8, 1, 4, 4, generator=seeded()) * torch.tensor([0.1, 1, 0.1, 0.7] * 2)[:, None, None, None]
+    y = torch.zeros(8, dtype=torch.int64)
+
+    def unending(logits: Tensor, labels: Tensor) -> Tensor:
+        return other_class_confidence(logits, labels)  # not known to end at 0
+
+    pool = torch.rand(5, 1, 4, 4, generator=seeded(1))
+    resting, going = (Problem.of(Counting(), x, y, Linf(0.1), objective, pool) for objective in (other_class_confidence, unending))
+    one, other = attack(resting, seeded(2)), attack(going, seeded(2))
+    assert (one.value[1::2] == 0).any(), "some of the bright ones"
+    assert (one.value[::2] < 0).all()
+    assert one.value.equal(other.value)
+    assert one.delta.equal(other.delta)
+    assert resting.counts.forwards < 0.9 * going.counts.forwards
+
+
+def test_what_steps_can_no_longer_change_costs_nothing() -> None:
+    """Where every step is rejected the rate falls below what an image can tell."""
+    x = torch.rand(3, 1, 4, 4, generator=seeded(), dtype=torch.float64)
+
+    def score(image: Tensor, rows: Tensor) -> Tensor:
+        """The first rises all the way, the others have their top so near that every step goes beyond it."""
+        moved = (image - x[rows]).flatten(1)
+        return torch.where(rows == 0, moved.sum(1), -(moved - 1e-25).abs().sum(1))
+
+    one = Problem(x, Linf(0.3), score)
+    found = PGD(1000, 0.1, momentum=0.0, backtracking=2)(one, seeded())
+    torch.testing.assert_close(found.delta[1:], torch.zeros_like(x[1:]))
+    torch.testing.assert_close(found.delta[0], (1 - x[0]).clamp(max=0.3))
+    assert 1001 + 2 * 50 < one.counts.forwards < 1001 + 2 * 80
+
+
+def test_all_over_ends_a_search() -> None:
+    one = Problem.of(Counting(), torch.full((3, 1, 4, 4), 0.9), torch.zeros(3, dtype=torch.int64), LINF, other_class_confidence)
+    PGD(1000, 0.1)(one, seeded())
+    assert one.counts.forwards < 3 * 12
+    assert PGD(5, 0.1)(one, seeded()).value.tolist() == [0, 0, 0], "the next search looks anew"

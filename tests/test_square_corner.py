@@ -8,7 +8,7 @@ from torch import Tensor
 from truth import Small, best_linear, seeded
 
 from ccat import L0, L1, L2, CornerSearch, Linf, Problem, Random, Square, Threat, other_class_confidence
-from ccat.attacks.square import _Draws, _pyramid, _pyramids
+from ccat.attacks.square import _Draws, _pyramid, _pyramids, _with
 from ccat.recipes import Case
 
 # ---- Square
@@ -46,8 +46,7 @@ def test_square_gets_near_the_optimum_of_a_linear_model() -> None:
 def test_windows_are_drawn_per_example_and_reach_every_place() -> None:
     """Past defect of others: one window for the whole batch."""
     draw = _Draws(torch.zeros(2000, 1, 6, 5), seeded())
-    windows = draw.window(torch.ones(2, 2))
-    assert windows.shape == (2000, 1, 6, 5)
+    windows = _with(draw.x, draw.window(2), 1.0)
     assert (windows.sum((1, 2, 3)) == 4).all()
     assert (windows.mean(0) > 0).all()
     assert len({tuple(window.flatten().tolist()) for window in windows}) == 5 * 4

@@ -38,3 +38,8 @@ OBJECTIVES: dict[str, Objective] = {
     "other-class confidence": other_class_confidence,
     "any-class confidence": any_class_confidence,
 }
+
+
+def most(objective: Objective) -> float:
+    """The largest value it can take: 0 for the logarithm of a confidence, exactly so where the model is sure beyond float32."""
+    return 0.0 if objective in (other_class_confidence, any_class_confidence) else math.inf

@@ -11,6 +11,7 @@ Shapes: x, delta, gradient, image (N, C, H, W) with x and image in [0,1]; sizes 
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -58,8 +59,12 @@ class Linf:
     def size(self, delta: Tensor) -> Tensor:
         return delta.abs().amax(_IMAGE)
 
+    def bounds(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The least and the largest each entry of δ may be."""
+        return (-x).clamp_min(-self.epsilon), (1 - x).clamp_max(self.epsilon)
+
     def project(self, x: Tensor, delta: Tensor) -> Tensor:
-        return _into_box(x, delta.clamp(-self.epsilon, self.epsilon))
+        return delta.clamp(*self.bounds(x))
 
     def ascent(self, gradient: Tensor, image: Tensor) -> Tensor:
         return gradient.sign()
@@ -82,6 +87,9 @@ class L2:
         return delta.square().sum(_IMAGE).sqrt()
 
     def project(self, x: Tensor, delta: Tensor) -> Tensor:
+        return _where_needed(self, x, delta, self._nearest)
+
+    def _nearest(self, x: Tensor, delta: Tensor) -> Tensor:
         """min(s|δ|, wall) with the largest s ≤ 1 that the ball allows."""
         wall = _wall(x, delta) if self.boxed else torch.full_like(delta, math.inf)
         peak = delta.abs().amax(_IMAGE).clamp_min(1)  # divided by it, squares of large entries do not overflow
@@ -122,6 +130,9 @@ class L1:
         return delta.abs().sum(_IMAGE)
 
     def project(self, x: Tensor, delta: Tensor) -> Tensor:
+        return _where_needed(self, x, delta, self._nearest)
+
+    def _nearest(self, x: Tensor, delta: Tensor) -> Tensor:
         """min(max(|δ|−θ, 0), wall) with the smallest θ ≥ 0 that the ball allows (Duchi et al. 2008; with walls, Croce & Hein 2021)."""
         length = delta.abs()
         wall = torch.minimum(length, _wall(x, delta)) if self.boxed else length
@@ -161,9 +172,13 @@ class L0:
             raise ValueError(f"L0: per must be 'pixel' or 'entry', not {self.per!r}")
 
     def size(self, delta: Tensor) -> Tensor:
-        return self._units((delta != 0).to(delta.dtype)).ne(0).sum(1).to(delta.dtype)
+        changed = delta != 0 if self.per == "entry" else (delta != 0).any(1)
+        return changed.flatten(1).sum(1).to(delta.dtype)
 
     def project(self, x: Tensor, delta: Tensor) -> Tensor:
+        return _where_needed(self, x, delta, self._nearest)
+
+    def _nearest(self, x: Tensor, delta: Tensor) -> Tensor:
         """The ε pixels whose change brings the image nearest to x+δ: without walls those of the largest magnitude."""
         reached = _into_box(x, delta)
         towards = reached if self.boxed else delta
@@ -204,8 +219,13 @@ class Frame:
         touched = (delta != 0).any(1)
         return torch.where(touched, _depth(delta), 0).amax((1, 2)).to(delta.dtype)
 
+    def bounds(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The least and the largest each entry of δ may be."""
+        border = self._border(x)
+        return -x * border, (1 - x) * border
+
     def project(self, x: Tensor, delta: Tensor) -> Tensor:
-        return _into_box(x, delta) * self._border(delta)
+        return delta.clamp(*self.bounds(x))
 
     def ascent(self, gradient: Tensor, image: Tensor) -> Tensor:
         return gradient.sign() * self._border(gradient)
@@ -229,7 +249,19 @@ def _depth(images: Tensor) -> Tensor:
 
 
 def _into_box(x: Tensor, delta: Tensor) -> Tensor:
-    return torch.minimum(torch.maximum(delta, -x), 1 - x)
+    return delta.clamp(-x, 1 - x)
+
+
+def _where_needed(threat: "L2 | L1 | L0", x: Tensor, delta: Tensor, nearest: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """The nearest allowed point: cut to the box, where that is small enough already; most points of a search are."""
+    reached = _into_box(x, delta)
+    beyond = threat.size(reached if threat.boxed else delta) > threat.epsilon * (1 + 2 * torch.finfo(x.dtype).eps)  # rounding
+    if x.device.type != "cpu":  # choosing would wait for the device
+        return torch.where(_per_image(beyond), nearest(x, delta), reached)
+    rows = beyond.nonzero()[:, 0]
+    if len(rows) == len(x):
+        return nearest(x, delta)
+    return reached.index_copy_(0, rows, nearest(x[rows], delta[rows])) if len(rows) else reached
 
 
 def _wall(x: Tensor, delta: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Generator, Tensor
 
-from ccat.attacks.problem import Counts, Found, Problem, best, choose
+from ccat.attacks.problem import Counts, Found, Problem, best, choose, pick
 from ccat.checks import require_count
 from ccat.threats import L1, L2, Frame, Linf, Threat
 
@@ -39,6 +39,7 @@ class APGD:
 
     def from_start(self, problem: Problem, delta: Tensor, generator: Generator) -> Found:
         """From a given perturbation; nothing is random."""
+        problem = problem.begun()
         if isinstance(problem.threat, L1):
             return self._sparse(problem, problem.threat, delta)
         if isinstance(problem.threat, Linf | L2 | Frame):
@@ -66,16 +67,18 @@ class APGD:
             trial, gradient = _look(problem, now.delta + move, iteration == self.iterations)
             rises += trial.value > now.value
             now = trial
-            best_gradient = _where(trial.value > found.value, gradient, best_gradient)
+            best_gradient = pick(trial.value > found.value, gradient, best_gradient)
             found = best(found, trial)
             if iteration in checkpoints:
                 slow = rises < _RISING * (iteration - last)
                 stuck = ~halved & (found.value <= value_then)
                 halved = slow | stuck
                 step = torch.where(halved, step / 2, step)
-                now, gradient = choose(halved, found, now), _where(halved, best_gradient, gradient)
-                before = _where(halved, found.delta, before)
+                now, gradient = choose(halved, found, now), pick(halved, best_gradient, gradient)
+                before = pick(halved, found.delta, before)
                 rises, value_then, last = torch.zeros_like(rises), found.value, iteration
+            if problem.over:
+                break
         return found
 
     def _sparse(self, problem: Problem, threat: L1, delta: Tensor) -> Found:
@@ -89,14 +92,16 @@ class APGD:
         for iteration in range(1, self.iterations + 1):
             ascent = _largest(gradient, problem.images(now), count)
             now, gradient = _look(problem, now.delta + _per_image(step) * ascent, iteration == self.iterations)
-            best_gradient = _where(now.value > found.value, gradient, best_gradient)
+            best_gradient = pick(now.value > found.value, gradient, best_gradient)
             found = best(found, now)
             if iteration % every == 0:
                 fewer = ((found.delta != 0).flatten(1).sum(1) / _FEWER).clamp(1, entries)
                 settled = fewer / count >= 0.95
                 count = torch.where(settled, count, fewer)
                 step = torch.where(settled, (step / 1.5).clamp_min(threat.epsilon * _LEAST), threat.epsilon)
-                now, gradient = choose(settled, found, now), _where(settled, best_gradient, gradient)
+                now, gradient = choose(settled, found, now), pick(settled, best_gradient, gradient)
+            if problem.over:
+                break
         return found
 
 
@@ -123,10 +128,6 @@ def _largest(gradient: Tensor, image: Tensor, count: Tensor) -> Tensor:
 def _look(problem: Problem, delta: Tensor, last: bool) -> tuple[Found, Tensor]:
     """Value and gradient at a point; the last one is only valued, for no step follows it."""
     return (problem.at(delta), torch.zeros_like(delta)) if last else problem.climb(delta)
-
-
-def _where(condition: Tensor, yes: Tensor, no: Tensor) -> Tensor:
-    return torch.where(condition[:, None, None, None], yes, no)
 
 
 def _per_image(values: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor
 
-from ccat.attacks.problem import Counts, Found, Problem, best
+from ccat.attacks.problem import Counts, Found, Problem, improve
 from ccat.checks import require_count
 from ccat.threats import L0, Threat
 
@@ -27,15 +27,19 @@ class CornerSearch:
     def __call__(self, problem: Problem, generator: Generator) -> Found:
         if not isinstance(problem.threat, L0) or problem.threat.per != "pixel":
             raise ValueError("CornerSearch is made for L0 that counts pixels")
+        epsilon = problem.threat.epsilon
+        problem = problem.begun()
         found, values, corners = self._rank(problem)
         pixels = values.shape[1]
         candidates = min(self.candidates, pixels)
         ranked = values.argsort(dim=1, descending=True, stable=True)[:, :candidates]
         weights = torch.arange(2 * candidates - 1, 0, -2, dtype=torch.float64, device=generator.device).expand(len(values), candidates)
         for _ in range(self.iterations):
-            chosen = torch.multinomial(weights, min(problem.threat.epsilon, candidates), generator=generator).to(values.device)
+            chosen = torch.multinomial(weights, min(epsilon, candidates), generator=generator).to(values.device)
             mask = torch.zeros_like(values, dtype=torch.bool).scatter(1, ranked.gather(1, chosen), True)
-            found = best(found, problem.at(torch.where(mask.view_as(problem.x[:, :1]), corners - problem.x, 0)))
+            found = improve(found, problem.at(torch.where(mask.view_as(problem.x[:, :1]), corners - problem.x, 0)))
+            if problem.over:
+                break
         return found
 
     def cost(self, shape: tuple[int, int, int]) -> Counts:
@@ -47,15 +51,17 @@ class CornerSearch:
         x = problem.x
         channels, pixels = x.shape[1], x[0, 0].numel()
         found = problem.at(torch.zeros_like(x))
-        values = torch.full((len(x), pixels), -torch.inf, dtype=x.dtype, device=x.device)
+        values = torch.full((pixels, len(x)), -torch.inf, dtype=x.dtype, device=x.device)
         corners = x.flatten(2).clone()
+        delta = torch.zeros_like(x)
+        one = delta.flatten(2)  # a view: where a pixel is set, and set back
         for pixel, colour in itertools.product(range(pixels), itertools.product((0.0, 1.0), repeat=channels)):
             corner = torch.tensor(colour, dtype=x.dtype, device=x.device)
-            delta = torch.zeros_like(x).flatten(2)
-            delta[:, :, pixel] = corner - x.flatten(2)[:, :, pixel]
-            trial = problem.at(delta.view_as(x))
-            found = best(found, trial)
-            better = trial.value > values[:, pixel]
-            values[:, pixel] = torch.where(better, trial.value, values[:, pixel])
+            one[:, :, pixel] = corner - x.flatten(2)[:, :, pixel]
+            trial = problem.at(delta)
+            one[:, :, pixel] = 0
+            better = trial.value > values[pixel]
+            values[pixel] = torch.where(better, trial.value, values[pixel])
             corners[:, :, pixel] = torch.where(better[:, None], corner, corners[:, :, pixel])
-        return found, values, corners.view_as(x)
+            found = improve(found, trial)
+        return found, values.T, corners.view_as(x)

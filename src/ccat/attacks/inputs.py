@@ -36,9 +36,19 @@ def require_batch(x: Tensor, y: Tensor) -> Tensor:
 
 def require_logits(logits: Tensor, labels: Tensor) -> None:
     """Refuses what is not logits (N, K) that have these labels; warns of probabilities."""
-    if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(labels) or logits.shape[1] < 2:
+    require_answers(logits, len(labels))
+    require_classes(logits, labels)
+
+
+def require_answers(logits: Tensor, count: int) -> None:
+    """Refuses what is not logits (N, K) of so many images."""
+    if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != count or logits.shape[1] < 2:
         shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
-        raise ValueError(f"the model must return logits of shape ({len(labels)}, K) with K at least 2, not {shape}")
+        raise ValueError(f"the model must return logits of shape ({count}, K) with K at least 2, not {shape}")
+
+
+def require_classes(logits: Tensor, labels: Tensor) -> None:
+    """Refuses labels that logits (N, K) do not have; warns of probabilities."""
     classes = logits.shape[1]
     if labels.max() >= classes:
         raise ValueError(f"labels must be below {classes}, the model's number of classes, but reach {int(labels.max())}")

@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 from torch import Generator, Tensor
 
-from ccat.attacks.problem import Counts, Found, Problem, best, choose
+from ccat.attacks.problem import Counts, Found, Problem, best, choose, pick
 from ccat.checks import require_count, require_number
 
 
@@ -30,8 +30,8 @@ class Estimated:
         gradient = torch.zeros_like(image)
         for _ in range(self.samples // 2):
             noise = torch.randn(image.shape, generator=generator, device=generator.device, dtype=image.dtype).to(image.device)
-            up, down = (problem.probe(image + side * self.sigma * noise).clamp_max(_LARGEST).exp() for side in (1, -1))
-            gradient += (up - down)[:, None, None, None] * noise
+            up, down = (problem.probe(image.add(noise, alpha=side)).clamp_max(_LARGEST).exp() for side in (self.sigma, -self.sigma))
+            gradient.addcmul_((up - down)[:, None, None, None], noise)
         return gradient / (self.samples * self.sigma)
 
 
@@ -44,7 +44,8 @@ class PGD:
 
     The algorithm values every trial point and, once it is accepted, values it again for its gradient. Here both come from one pass:
     an accepted example takes over value and gradient of the trial, a rejected one keeps its own and divides its rate by `backtracking`
-    (None: every trial is accepted).
+    (None: every trial is accepted). Once a rate is below what an image can tell
+    apart, and a step raises nothing, an example costs no more passes.
 
     With `gradient=Estimated()` it is the query-limited attack: the gradient is drawn anew at the current point in every iteration, and
     one query more values the trial.
@@ -71,6 +72,7 @@ class PGD:
 
     def from_start(self, problem: Problem, delta: Tensor, generator: Generator) -> Found:
         """Algorithm 2 from a given δ⁽⁰⁾."""
+        problem = problem.begun()
         now, gradient = self._look(problem, delta, last=False)
         found = now
         velocity = torch.zeros_like(problem.x)
@@ -87,9 +89,12 @@ class PGD:
                 now, gradient = trial, trial_gradient
             else:
                 accepted = trial.value >= now.value
+                problem.end((rate.flatten() < torch.finfo(rate.dtype).eps / 2) & (trial.value <= now.value))
                 now = choose(accepted, trial, now)
-                gradient = torch.where(accepted[:, None, None, None], trial_gradient, gradient)
+                gradient = pick(accepted, trial_gradient, gradient)
                 rate = torch.where(accepted[:, None, None, None], rate, rate / self.backtracking)
+            if problem.over:
+                break
         return found
 
     def cost(self, shape: tuple[int, int, int]) -> Counts:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from ccat.attacks.problem import Counts, Found, Problem, best
+from ccat.attacks.problem import Counts, Found, Problem, improve
 from ccat.checks import require_count
 from ccat.threats import L0
 
@@ -20,9 +20,12 @@ class Random:
         require_count("Random: iterations", self.iterations)
 
     def __call__(self, problem: Problem, generator: Generator) -> Found:
+        problem = problem.begun()
         found = _unmoved(problem)
         for _ in range(self.iterations):
-            found = best(found, problem.at(problem.threat.sample(problem.x, generator)))
+            found = improve(found, problem.at(problem.threat.sample(problem.x, generator)))
+            if problem.over:
+                break
         return found
 
     def cost(self, shape: tuple[int, int, int]) -> Counts:
@@ -43,22 +46,25 @@ class Simple:
         require_count("Simple: iterations", self.iterations)
 
     def __call__(self, problem: Problem, generator: Generator) -> Found:
+        problem = problem.begun()
         found = _unmoved(problem)
         for _ in range(self.iterations):
-            one = _one_entry(problem, generator)
-            now = _freed(problem.threat, found.delta, one, generator) if isinstance(problem.threat, L0) else found.delta
-            for up in (True, False):
-                found = best(found, problem.at(torch.where(one, self._moved(problem, now, up), now)))
+            place = _place(problem, generator)
+            now = _freed(problem.threat, found.delta, place, generator) if isinstance(problem.threat, L0) else found.delta
+            for moved in [self._moved(problem, now, place, up) for up in (True, False)]:
+                found = improve(found, problem.at(moved))
+            if problem.over:
+                break
         return found
 
     def cost(self, shape: tuple[int, int, int]) -> Counts:
         return Counts(1 + 2 * self.iterations)
 
-    def _moved(self, problem: Problem, delta: Tensor, up: bool) -> Tensor:
-        """What every entry would become; only one of them does."""
+    def _moved(self, problem: Problem, delta: Tensor, place: Tensor, up: bool) -> Tensor:
+        """One entry, in L0 the entries of one pixel, moved."""
         if isinstance(problem.threat, L0):
-            return float(up) - problem.x
-        return delta + problem.threat.epsilon * (1 if up else -1)
+            return _with_entries(delta, place, float(up) - _entries(problem.x, place))
+        return _with_entries(delta, place, _entries(delta, place) + problem.threat.epsilon * (1 if up else -1))
 
 
 @dataclass(frozen=True)
@@ -71,13 +77,17 @@ class Geometry:
         require_count("Geometry: iterations", self.iterations)
 
     def __call__(self, problem: Problem, generator: Generator) -> Found:
-        if problem.pool is None or len(problem.pool) == 0 or problem.pool.shape[1:] != problem.x.shape[1:]:
-            shape = None if problem.pool is None else tuple(problem.pool.shape)
+        pool = problem.pool
+        if pool is None or len(pool) == 0 or pool.shape[1:] != problem.x.shape[1:]:
+            shape = None if pool is None else tuple(pool.shape)
             raise ValueError(f"Geometry needs a pool of other images of shape {tuple(problem.x.shape[1:])} in the problem, not {shape}")
+        problem = problem.begun()
         found = _unmoved(problem)
         for _ in range(self.iterations):
-            rows = torch.randint(len(problem.pool), (len(problem.x),), generator=generator, device=generator.device)
-            found = best(found, problem.at(problem.pool[rows.to(problem.pool.device)].to(problem.x) - problem.x))
+            rows = torch.randint(len(pool), (len(problem.x),), generator=generator, device=generator.device)
+            found = improve(found, problem.at(pool[rows.to(pool.device)].to(problem.x) - problem.x))
+            if problem.over:
+                break
         return found
 
     def cost(self, shape: tuple[int, int, int]) -> Counts:
@@ -88,21 +98,30 @@ def _unmoved(problem: Problem) -> Found:
     return problem.at(torch.zeros_like(problem.x))
 
 
-def _one_entry(problem: Problem, generator: Generator) -> Tensor:
-    """A mask with one random entry per example; in L0 by pixels, all channels of one."""
+def _place(problem: Problem, generator: Generator) -> Tensor:
+    """One random entry per example (N, 1), or all channels of a random pixel (N, C) where pixels are what counts: places in an image."""
+    x = problem.x
     pixels = isinstance(problem.threat, L0) and problem.threat.per == "pixel"
-    x = problem.x[:, :1] if pixels else problem.x
-    place = torch.randint(x[0].numel(), (len(x), 1), generator=generator, device=generator.device).to(x.device)
-    mask = torch.zeros_like(x, dtype=torch.bool).flatten(1).scatter(1, place, True).view_as(x)
-    return mask.expand_as(problem.x)
+    count = x[0, 0].numel() if pixels else x[0].numel()
+    place = torch.randint(count, (len(x), 1), generator=generator, device=generator.device).to(x.device)
+    return place + count * torch.arange(x.shape[1], device=x.device) if pixels else place
 
 
-def _freed(threat: L0, delta: Tensor, one: Tensor, generator: Generator) -> Tensor:
+def _entries(images: Tensor, place: Tensor) -> Tensor:
+    return images.flatten(1).gather(1, place)
+
+
+def _with_entries(images: Tensor, place: Tensor, values: Tensor) -> Tensor:
+    return images.flatten(1).scatter(1, place, values).view_as(images)
+
+
+def _freed(threat: L0, delta: Tensor, place: Tensor, generator: Generator) -> Tensor:
     """With one random change taken back where there are ε of them and another place is to be changed too."""
-    places = (delta != 0).any(1, keepdim=True) if threat.per == "pixel" else delta != 0
-    new = one[:, :1] if threat.per == "pixel" else one
-    full = ((places & ~new).flatten(1).sum(1) >= threat.epsilon)[:, None]
-    luck = torch.rand(places.flatten(1).shape, generator=generator, device=generator.device).to(delta.device)
-    chosen = (luck + 1) * (places & ~new).flatten(1)
-    back = torch.zeros_like(chosen, dtype=torch.bool).scatter(1, chosen.argmax(1, keepdim=True), True) & full
-    return torch.where(back.view_as(places), 0, delta)
+    changed = delta.any(1).flatten(1) if threat.per == "pixel" else delta.flatten(1).bool()
+    others = changed.scatter(1, place[:, :1], False)
+    full = others.sum(1, keepdim=True) >= threat.epsilon
+    luck = torch.rand(others.shape, generator=generator, device=generator.device).to(delta.device)
+    back = (luck + 1).mul_(others).argmax(1, keepdim=True)
+    if threat.per == "pixel":
+        back = back + others.shape[1] * torch.arange(delta.shape[1], device=delta.device)
+    return _with_entries(delta, back, _entries(delta, back).where(~full, 0))

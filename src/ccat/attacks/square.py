@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor
 
-from ccat.attacks.problem import Counts, Found, Problem, best
+from ccat.attacks.problem import Counts, Found, Problem, best, improve
 from ccat.checks import require_count, require_number
 from ccat.threats import L2, Linf, Threat
 
@@ -34,11 +34,15 @@ class Square:
             first, propose = _tiles(draw), _moved_mass
         else:
             raise ValueError(f"Square is made for Linf and L2, not for {type(problem.threat).__name__}")
+        problem = problem.begun()
         epsilon = problem.threat.epsilon
+        unmoved = problem.at(torch.zeros_like(problem.x))
         found = problem.at(epsilon * first)  # even where the image itself scores higher: windows need something to work on
         for iteration in range(self.iterations):
-            found = best(found, problem.at(propose(found.delta, epsilon, self._side(iteration, problem.x), draw)))
-        return best(problem.at(torch.zeros_like(problem.x)), found)
+            found = improve(found, problem.at(propose(found.delta, epsilon, self._side(iteration, problem.x), draw)))
+            if problem.over:
+                break
+        return best(unmoved, found)
 
     def cost(self, shape: tuple[int, int, int]) -> Counts:
         return Counts(2 + self.iterations)
@@ -65,16 +69,12 @@ class _Draws:
         coin = torch.randint(2, (len(self.x), *shape), generator=self.generator, device=self.generator.device)
         return (2 * coin - 1).to(self.x)
 
-    def window(self, pattern: Tensor) -> Tensor:
-        """The pattern (h, h) at a random place of each image, zero elsewhere: (N, 1, H, W)."""
-        side = len(pattern)
-        places = []
-        for size in self.x.shape[2:]:
-            place = torch.arange(size, device=self.x.device) - self.integers(size - side + 1)[:, None]
-            places.append(torch.where((place >= 0) & (place < side), place, side))
-        rows, columns = places
-        padded = torch.nn.functional.pad(pattern, (0, 1, 0, 1))
-        return padded[rows[:, :, None], columns[:, None, :]][:, None]
+    def window(self, side: int) -> Tensor:
+        """A random place of a window (h, h) in each image: where its entries are in a channel, (N, h·h)."""
+        height, width = self.x.shape[2:]
+        inside = torch.arange(side, device=self.x.device)
+        corner = width * self.integers(height - side + 1) + self.integers(width - side + 1)
+        return corner[:, None] + (width * inside[:, None] + inside).flatten()
 
 
 def _stripes(draw: _Draws) -> Tensor:
@@ -85,8 +85,19 @@ def _stripes(draw: _Draws) -> Tensor:
 
 def _square(delta: Tensor, epsilon: float, side: int, draw: _Draws) -> Tensor:
     """A window becomes ±ε, with a sign per channel."""
-    window = draw.window(torch.ones(side, side, dtype=delta.dtype, device=delta.device))
-    return torch.where(window > 0, epsilon * draw.signs(delta.shape[1], 1, 1), delta)
+    return _with(delta, draw.window(side), epsilon * draw.signs(delta.shape[1], 1))
+
+
+def _of(images: Tensor, window: Tensor) -> Tensor:
+    """The entries of a window (N, h·h) in each channel: (N, C, h·h)."""
+    return images.flatten(2).gather(2, window[:, None].expand(-1, images.shape[1], -1))
+
+
+def _with(images: Tensor, window: Tensor, values: Tensor | float) -> Tensor:
+    """With other values in a window."""
+    place = window[:, None].expand(-1, images.shape[1], -1)
+    values = torch.as_tensor(values, dtype=images.dtype, device=images.device)
+    return images.flatten(2).scatter(2, place, values.expand(place.shape)).view_as(images)
 
 
 def _tiles(draw: _Draws) -> Tensor:
@@ -103,20 +114,17 @@ def _tiles(draw: _Draws) -> Tensor:
 
 def _moved_mass(delta: Tensor, epsilon: float, side: int, draw: _Draws) -> Tensor:
     """The mass of one window goes to another, which takes over a new shape; what the ball still has room for goes there too."""
-    ones = torch.ones(side, side, dtype=delta.dtype, device=delta.device)
-    new, old = draw.window(ones) > 0, draw.window(ones) > 0
+    new, old = draw.window(side), draw.window(side)
     tiny = torch.finfo(delta.dtype).tiny
-
-    def norm(mask: Tensor) -> Tensor:
-        """Per channel."""
-        return torch.where(mask, delta, 0).square().sum((2, 3), keepdim=True).sqrt()
-
-    unused = (epsilon**2 - delta.square().sum((1, 2, 3), keepdim=True)).clamp_min(0)
-    available = (norm(new | old).square() + unused / delta.shape[1]).sqrt()
-    shape = torch.zeros_like(delta).masked_scatter(new.expand_as(delta), _pyramids(side, draw).expand(-1, delta.shape[1], -1, -1))
-    shape = draw.signs(delta.shape[1], 1, 1) * shape + torch.where(new, delta, 0) / norm(new).clamp_min(tiny)
-    shape = shape / shape.square().sum((2, 3), keepdim=True).sqrt().clamp_min(tiny)
-    return torch.where(new, available * shape, torch.where(old, 0, delta))
+    unused = (epsilon**2 - delta.flatten(1).norm(dim=1).square()).clamp_min(0)
+    here = _of(delta, new)
+    rest = _with(delta, new, 0)
+    mass = here.square().sum(2) + _of(rest, old).square().sum(2)  # per channel, of both windows, what they share once
+    pyramids = _pyramids(side, draw).flatten(2)
+    shape = draw.signs(delta.shape[1], 1) * pyramids + here / here.norm(dim=2, keepdim=True).clamp_min(tiny)
+    shape = shape / shape.norm(dim=2, keepdim=True).clamp_min(tiny)
+    available = (mass + unused[:, None] / delta.shape[1]).sqrt()
+    return _with(_with(rest, old, 0), new, available[:, :, None] * shape)
 
 
 def _pyramids(side: int, draw: _Draws) -> Tensor:

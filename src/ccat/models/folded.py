@@ -1,5 +1,5 @@
-"""A private copy of a model that answers the same in less time, for attacks: frozen, batch normalisation folded away, and strided
-convolutions with a faster backward.
+"""A private copy of a model that answers the same in less time, for attacks: frozen, batch normalisation folded away, and on CPUs either
+strided convolutions with a faster backward or channels last in memory, a quarter less time for a ResNet.
 """
 
 import copy
@@ -16,7 +16,7 @@ _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 
-def folded(model: nn.Module, x: Tensor, *, strided: bool = True) -> nn.Module:
+def folded(model: nn.Module, x: Tensor, *, tuned: bool = True) -> nn.Module:
     """In evaluation mode, no weight with a gradient, each batch normalisation that takes in what a convolution puts out folded into it.
 
     The first image is sent through to see which those are, and again to see that the answer stays the same. A model that cannot be copied
@@ -33,11 +33,16 @@ def folded(model: nn.Module, x: Tensor, *, strided: bool = True) -> nn.Module:
         if not _fold(fast, pairs, x[:1], answer):
             for pair in pairs:
                 _fold(fast, [pair], x[:1], answer)
-    for name in [name for name, module in fast.named_modules() if strided and suits(module)]:
-        module = fast.get_submodule(name)
-        assert isinstance(module, nn.Conv2d)
-        _replace(fast, name, Strided(module))
-    return fast.requires_grad_(False)
+    fast.requires_grad_(False)
+    if tuned:
+        _in_place(fast, x[:1], answer)
+    if tuned and x.device.type == "cpu":
+        strided = [(name, module) for name, module in fast.named_modules() if isinstance(module, nn.Conv2d) and suits(module)]
+        for name, module in strided:
+            _replace(fast, name, Strided(module))
+        if not strided:
+            fast.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return fast
 
 
 def _fold(model: nn.Module, pairs: list[tuple[str, str]], x: Tensor, answer: Tensor) -> bool:
@@ -52,6 +57,24 @@ def _fold(model: nn.Module, pairs: list[tuple[str, str]], x: Tensor, answer: Ten
     for name, module in old.items():
         _replace(model, name, module)
     return False
+
+
+def _in_place(model: nn.Module, x: Tensor, answer: Tensor) -> None:
+    """Rectifiers that change their input where it lies, if the answer stays the same: where it is used elsewhere too, it would not."""
+    rectifiers = [module for module in model.modules() if isinstance(module, nn.ReLU)]
+    old = [module.inplace for module in rectifiers]
+    for module in rectifiers:
+        module.inplace = True
+    try:
+        with torch.enable_grad():
+            image = x.clone().requires_grad_()
+            same = torch.allclose(logits := model(image), answer, rtol=1e-3, atol=1e-4)
+            torch.autograd.grad(logits.sum(), image)
+    except RuntimeError:  # a gradient needs what was changed
+        same = False
+    if not same:
+        for module, was in zip(rectifiers, old, strict=True):
+            module.inplace = was
 
 
 def _pairs(model: nn.Module, x: Tensor) -> list[tuple[str, str]]:

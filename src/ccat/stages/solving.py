@@ -14,6 +14,7 @@ from ccat.attacks.inputs import require_batch
 from ccat.attacks.problem import frozen
 from ccat.attempts import Block
 from ccat.detectors import Detector, aware
+from ccat.memory import keep_freed
 from ccat.models import folded
 from ccat.objectives import other_class_confidence
 from ccat.recipes import Case, label
@@ -36,6 +37,7 @@ def solve(
     detectors: Mapping[str, Detector] = MappingProxyType({}),
 ) -> tuple[Block, Tensor]:
     """What a case finds around these images, scored by detectors too if there are any, and the perturbations."""
+    keep_freed()
     begin = time.monotonic()
     problem = Problem.of(folded(model, x), x, y, case.threat, case.objective, pool)
     if case.aware is not None:

@@ -12,9 +12,11 @@ from torch import Generator, Tensor, nn
 from torch.optim import SGD
 
 from ccat.attacks import Problem
+from ccat.attempts import BLOCK
 from ccat.data import Images
 from ccat.fields import digest
-from ccat.models import MODELS, create_model
+from ccat.memory import keep_freed
+from ccat.models import MODELS, create_model, folded
 from ccat.recipes import Probe, Recipe
 from ccat.stages.shared import Progress, StageError, images_of, probabilities_of
 from ccat.store import Run, Tensors
@@ -28,6 +30,7 @@ def begin(path: Path, recipe: Recipe, device: str) -> Run:
 
 def train(run: Run, device: str, progress: Progress) -> None:
     """Trains what is not trained yet."""
+    keep_freed()
     with run.writing():
         if run.trained:
             return
@@ -104,7 +107,7 @@ def _probe(probe: Probe, model: nn.Module, images: Images, generator: Generator)
     model.eval()
     device = next(model.parameters()).device
     x, y = images.floats().to(device), images.y.to(device)
-    problem = Problem.of(model, x, y, probe.threat, probe.objective)
+    problem = Problem.of(folded(model, x), x, y, probe.threat, probe.objective, batch=BLOCK)
     attacked = problem.images(probe.attack(problem, generator))
     entry: dict[str, float] = {}
     for name, data in (("clean", x), ("adversarial", attacked)):
