@@ -22,8 +22,12 @@ test: setup
 	$(BIN)/mypy
 	$(BIN)/pytest -n $(JOBS)
 
-bench: setup
-	$(BIN)/python benchmarks/attacks.py
+# torchattacks pins versions that conflict with those of others: it is put beside them, without its pins.
+.venv/peers: .venv/ready
+	$(BIN)/pip install --quiet --no-deps --target $@ torchattacks==3.5.1
+
+bench: setup .venv/peers
+	PYTHONPATH=.venv/peers $(BIN)/python benchmarks/attacks.py
 	$(BIN)/python benchmarks/evaluate.py
 
 clean:

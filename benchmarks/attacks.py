@@ -100,15 +100,21 @@ def pgd(name: str, objective: Objective, iterations: int) -> Contest:
 
 
 def peers(model: nn.Module, x: Tensor, y: Tensor, epsilon: float, rate: float, iterations: int) -> Contest:
-    """foolbox's PGD and AutoAttack's APGD, which maximise cross-entropy."""
+    """foolbox's and torchattacks' PGD and AutoAttack's APGD, which maximise cross-entropy."""
     import foolbox  # noqa: PLC0415
+    import torchattacks  # noqa: PLC0415
     from foolbox.models.pytorch import PyTorchModel  # noqa: PLC0415
     from pyautoattack.autopgd_base import APGDAttack  # noqa: PLC0415
 
     theirs = foolbox.attacks.LinfPGD(steps=iterations, abs_stepsize=rate, random_start=False)
     wrapped = PyTorchModel(model, bounds=(0, 1), device="cpu")
     apgd = APGDAttack(model, n_iter=iterations, norm="Linf", eps=epsilon, loss="ce", device="cpu", seed=0)
-    return {"foolbox": lambda: theirs.run(wrapped, x, y, epsilon=epsilon), "AutoAttack": lambda: apgd.perturb(x, y)}
+    other = torchattacks.PGD(model, eps=epsilon, alpha=rate, steps=iterations, random_start=False)
+    return {
+        "foolbox": lambda: theirs.run(wrapped, x, y, epsilon=epsilon),
+        "torchattacks": lambda: other(x, y),
+        "AutoAttack": lambda: apgd.perturb(x, y),
+    }
 
 
 def training(name: str) -> Contest:
@@ -133,9 +139,9 @@ def training(name: str) -> Contest:
     return {LIMIT: least, "ours": lambda: method(model.train(), model, x, y, seeded()).backward(), "literal": written}  # type: ignore[no-untyped-call]
 
 
-def searching(attack: object, threat: Threat) -> Contest:
+def searching(net: str, attack: object, threat: Threat) -> Contest:
     """An attack that only looks at scores, against as many bare forwards."""
-    model, x, y = network("lenet")
+    model, x, y = network(net)
     problem = Problem.of(folded(model, x), x, y, threat, other_class_confidence)
     attack(problem, seeded())  # type: ignore[operator]
     passes = problem.counts.forwards // len(x)
@@ -164,11 +170,17 @@ CONTESTS: dict[str, Callable[[], Contest]] = {
         for iterations in counts
     },
     "CCAT step, lenet": lambda: training("lenet"),
-    "QL": lambda: searching(PGD(4, 0.01, gradient=Estimated(50, 0.1)), Linf(0.3)),
-    "Square Linf": lambda: searching(Square(200), Linf(0.3)),
-    "Square L2": lambda: searching(Square(200), L2(3.0)),
-    "Simple": lambda: searching(Simple(100), Linf(0.3)),
-    "Corner Search": lambda: searching(CornerSearch(50), L0(15)),
+    **{
+        f"{name}, {net}": lambda net=net, attack=attack, threat=threat: searching(net, attack, threat)  # type: ignore[misc]
+        for net, count in (("lenet", 200), ("resnet20 16", 20))
+        for name, attack, threat in (
+            ("QL", PGD(count // 50 + 1, 0.01, gradient=Estimated(50, 0.1)), Linf(0.3)),
+            ("Square Linf", Square(count), Linf(0.3)),
+            ("Square L2", Square(count), L2(3.0)),
+            ("Simple", Simple(count), Linf(0.3)),
+        )
+    },
+    "Corner Search, lenet": lambda: searching("lenet", CornerSearch(50), L0(15)),
     "L1 projection": projection,
 }
 

@@ -25,6 +25,7 @@ from ccat import (
     any_class_confidence,
     create_model,
     cross_entropy,
+    memory,
     metrics,
     other_class_confidence,
     save_model,
@@ -35,10 +36,11 @@ from ccat.cli import main
 from ccat.cookbook import RECIPES
 from ccat.evaluation import evaluate
 from ccat.fields import override
+from ccat.models import folded
 from ccat.progress import Reporter
 from ccat.recipes import Case
-from ccat.stages import measure
-from ccat.stages.attack import _model
+from ccat.stages import forecast, measure
+from ccat.stages.blocks import model_of
 from ccat.store import Run
 from ccat.suites import SUITES
 
@@ -122,6 +124,47 @@ def test_from_training_to_a_table(trained: Run, mnist_test: Images, capsys: pyte
     unthresholded = table(says(capsys, "evaluate", "tiny", "--tau", "none"))
     assert unthresholded["accepted"] == "100.0"
     assert table(says(capsys, "evaluate", "tiny", "--tau", "9/10"))["τ"] == "0.900"
+
+
+def test_a_dry_run_says_what_each_case_costs_and_writes_nothing(trained: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    before = {file: file.stat().st_mtime_ns for file in trained.path.rglob("*")}
+    command = ["attack", "tiny", "--suite", "tiny", "--examples", "200", "--workers", "2"]
+    text = says(capsys, *command, "--dry-run")
+    assert {file: file.stat().st_mtime_ns for file in trained.path.rglob("*")} == before
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")][2:]
+    assert [row[:4] for row in cells] == [
+        ["Linf:0.1 Conf", "4", "1,200", "800"],
+        ["Linf:0.2 Conf", "2", "600", "400"],
+        ["L2:1 CE", "2", "600", "400"],
+        ["Frame:2 Conf", "2", "600", "400"],
+        ["noise Linf:0.1 distal", "2", "600", "400"],
+    ]
+    assert all(re.fullmatch(r"\d+ s", row[4]) for row in cells)
+    assert re.search(r"All: \d+ s of one process, about \d+ s on 2; .* 100 images at once. Nothing was attacked.", text)
+    says(capsys, *command[:-1], "1")
+    assert "| L2:1 CE               |      0 |        0 |         0 |         0 s |" in says(capsys, *command, "--dry-run", "--batch", "7")
+
+
+def test_few_images_at_once_find_the_same_and_memory_decides_how_many(
+    trained: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["attack", "tiny", "--suite", "tiny", "--examples", "100", "--workers", "1"]
+    says(capsys, *command)
+    found = dict(Run.open(trained.path).attempts())
+    shutil.rmtree(trained.path / "attempts")
+    says(capsys, *command, "--batch", "33")
+    for attempt, blocks in Run.open(trained.path).attempts():
+        torch.testing.assert_close(blocks[0].probabilities, found[attempt][0].probabilities, atol=1e-4, rtol=0)
+        assert (blocks[0].forwards, blocks[0].backwards) == (found[attempt][0].forwards, found[attempt][0].backwards)
+    model, x = trained.model(), torch.rand(1, 1, 28, 28)
+    assert forecast.fitting(model, x, "cpu", 1) == 100
+    kept = forecast._kept(folded(model, x), x, 2) - forecast._kept(folded(model, x), x, 1)
+    assert 4 * (16 * 14 * 14 + 32 * 7 * 7 + 64 * 4 * 4) <= kept < 8 * (16 * 14 * 14 + 32 * 7 * 7 + 64 * 4 * 4), "what rectifiers keep"
+    monkeypatch.setattr(memory, "free", lambda device: 2 * 2 * 10 * (2 * kept + 10 * 4 * 28 * 28))
+    assert forecast.fitting(model, x, "cpu", 2) == 10
+    monkeypatch.setattr(memory, "free", lambda device: 1000.0)
+    assert forecast.fitting(model, x, "cpu", 2) == 1
+    assert "1 images at once" in says(capsys, *command, "--examples", "200", "--dry-run")
 
 
 def test_nothing_is_computed_twice_and_only_what_is_missing(
@@ -228,7 +271,7 @@ def test_weights_that_change_under_an_attack_are_noticed(
         return original(run)
 
     monkeypatch.setattr(Run, "model", swapping)
-    _model.cache_clear()
+    model_of.cache_clear()
     assert "changed while it was attacked" in says(capsys, "attack", "tiny", "--suite", "tiny", "--workers", "1", error=True)
     assert not list(Run.open(trained.path).attempts())
 
@@ -390,6 +433,7 @@ import sys, torch
 sys.path.insert(0, sys.argv[1])
 from test_stages import CASES
 from ccat.suites import SUITES
+from ccat import memory
 from ccat.cli import main
 if __name__ == "__main__":
     SUITES["tiny"] = CASES
@@ -506,4 +550,12 @@ def test_progress_is_plain_lines_elsewhere(capsys: pytest.CaptureFixture[str]) -
     report = Reporter("work", every=3600)
     for done in range(4):
         report(done, 3, f"part {done}")
-    assert re.sub(r"\d+ s", "T", capsys.readouterr().err) == "work: 0 of 3, part 0 (T)\nwork: 3 of 3, part 3 (T)\n"
+    assert re.sub(r"\d+ s", "T", capsys.readouterr().err) == "work: 0 %, part 0 (T)\nwork: 100 %, part 3 (T)\n"
+
+
+def test_the_time_left_is_told_by_the_work_done(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    report = Reporter("work", every=0)
+    begin = report.begin
+    monkeypatch.setattr("ccat.progress.time.monotonic", lambda: begin + 60)
+    report(25, 100, "")
+    assert capsys.readouterr().err == "work: 25 % (60 s, about 3 min left)\n"

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
@@ -34,13 +35,9 @@ def run(function: Callable[[Unit], Result], units: Sequence[Unit], workers: int)
     """Each unit with its result, as they are done. The function and the units must be picklable where workers > 1."""
     workers = min(workers, len(units))
     if workers <= 1:
-        threads = torch.get_num_threads()
-        try:
-            torch.set_num_threads(1)
+        with one_thread():
             for unit in units:
                 yield unit, function(unit)
-        finally:
-            torch.set_num_threads(threads)
         return
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_begin) as pool:
         unit_of = {pool.submit(_packed, function, unit): unit for unit in units}
@@ -55,6 +52,17 @@ def run(function: Callable[[Unit], Result], units: Sequence[Unit], workers: int)
             for process in list((pool._processes or {}).values()):
                 process.terminate()
             raise
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """As workers compute."""
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _packed(function: Callable[[Unit], Result], unit: Unit) -> bytes:

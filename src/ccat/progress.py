@@ -5,9 +5,14 @@ import time
 
 from tqdm import tqdm
 
+_BAR = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}"
+
 
 class Reporter:
-    """Called with (done, of how many, what) by stages. `plain`: no bar even on a terminal, for several processes that share one."""
+    """Called with (done, of how much, what) by stages, in units of equal work, so that the time left is right.
+
+    `plain`: no bar even on a terminal, for several processes that share one.
+    """
 
     def __init__(self, title: str, every: float = 10.0, *, plain: bool = False) -> None:
         self.title, self.every, self.plain = title, every, plain
@@ -19,13 +24,24 @@ class Reporter:
             self._draw(done, total, text)
         elif done == total or time.monotonic() - self.last >= self.every or done == 0:
             self.last = time.monotonic()
-            print(f"{self.title}: {done} of {total}{text and ', ' + text} ({self.last - self.begin:.0f} s)", file=sys.stderr, flush=True)
+            passed = self.last - self.begin
+            left = f", about {duration(passed / done * (total - done))} left" if 0 < done < total else ""
+            share = 100 * done // total if total else 100
+            print(f"{self.title}: {share} %{text and ', ' + text} ({duration(passed)}{left})", file=sys.stderr, flush=True)
 
     def _draw(self, done: int, total: int, text: str) -> None:
         if self.bar is None or self.bar.total != total:
-            self.bar = tqdm(total=total, desc=self.title, initial=done, dynamic_ncols=True)
+            self.bar = tqdm(total=total, desc=self.title, initial=done, dynamic_ncols=True, smoothing=0, bar_format=_BAR)
         self.bar.set_postfix_str(text, refresh=False)
         self.bar.update(done - self.bar.n)
         if done == total:
             self.bar.close()
             self.bar = None
+
+
+def duration(seconds: float) -> str:
+    """As one says it: 40 s, 12 min, 3.5 h, 2 days."""
+    for size, unit in ((86400, "days"), (3600, "h")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds / 60:.0f} min" if seconds >= 120 else f"{seconds:.0f} s"

@@ -2,6 +2,7 @@
 
 import shlex
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from zipfile import BadZipFile
 
@@ -16,10 +17,12 @@ from ccat.data.corruptions import FAMILIES, generate
 from ccat.detectors import KINDS
 from ccat.fields import digest, flatten, to_plain
 from ccat.models import MODELS
-from ccat.progress import Reporter
+from ccat.progress import Reporter, duration
 from ccat.recipes import Case, Detecting, Recipe, label, parse_threat
 from ccat.report import markdown, write_examples
-from ccat.stages import attack, begin, bring, corrupt, derive, export, score, train
+from ccat.stages import attack, begin, bring, corrupt, derive, export, foresee, score, train
+from ccat.stages.blocks import name_of
+from ccat.stages.forecast import Forecast
 from ccat.stages.shared import images_of
 from ccat.store import Run
 from ccat.suites import SUITES, image_shape, select
@@ -64,6 +67,7 @@ def add_commands(add: Add) -> None:
     command.add_argument("run", nargs="?", help="of a model of your own the directory to make (default: runs/FACTORY)")
     _add_model(command, required=False)
     _add_suite(command)
+    command.add_argument("--dry-run", action="store_true", help="time a few passes and say how long each case would take; attack nothing")
 
     command = add("detect", _detect, "make a run that rejects by a detector instead of by the confidence, and attack it")
     command.add_argument("run")
@@ -103,6 +107,7 @@ def _add_suite(command: ArgumentParser) -> None:
     command.add_argument("--threat", action="append", default=[], help="its attacks within this one, such as Linf:8/255; may be repeated")
     command.add_argument("--examples", type=int, default=200, help="how many test images, in hundreds (default: 200)")
     command.add_argument("--keep", choices=["worst", "none"], default="worst", help="which perturbations to keep (default: the worst ones)")
+    command.add_argument("--batch", type=count, help="images that go through the model at once (default: what memory holds, at most 100)")
     add_workers(command)
     add_device(command)
 
@@ -239,8 +244,25 @@ def _attack(run: Run, options: Namespace) -> None:
     part = [("--only", options.only)] * bool(options.only) + [("--threat", threat) for threat in options.threat]
     suite = shlex.join([options.suite, *(word for pair in part for word in pair)])  # as it would be typed again
     workers = options.workers or (engine.cores() if device == "cpu" else 1)
-    computed = attack(run, suite, cases, options.examples, workers, device, Reporter(run.path.name), options.keep)
+    if getattr(options, "dry_run", False):
+        print(_forecast(*foresee(run, cases, options.examples, workers, device, options.keep, options.batch), workers))
+        return
+    computed = attack(run, suite, cases, options.examples, workers, device, Reporter(run.path.name), options.keep, options.batch)
     print(f"{run.path}: {computed} blocks computed; `ccat evaluate {shlex.quote(str(run.path))}` shows the outcome")
+
+
+def _forecast(cases: Sequence[Forecast], batch: int, workers: int) -> str:
+    rows = [
+        [f"{name_of(one.case)} {one.case.name}", str(one.blocks), f"{one.forwards:,}", f"{one.backwards:,}", duration(one.seconds)]
+        for one in cases
+    ]
+    seconds = sum(one.seconds for one in cases)
+    processes = min(workers, max(1, sum(one.blocks for one in cases)))
+    return (
+        markdown(["case", "blocks", "forwards", "backwards", "one process"], rows)
+        + f"\n\nAll: {duration(seconds)} of one process, about {duration(seconds / processes)} on {processes}; less where examples can no "
+        f"longer change. {batch} images at once. Nothing was attacked."
+    )
 
 
 def _cases(run: Run, options: Namespace, detector: bool) -> tuple[Case, ...]:

@@ -1,10 +1,11 @@
 """Stages: each reads a run directory, computes what is missing, and writes it there."""
 
 from ccat.stages.analyse import analyse, analysis_of
-from ccat.stages.attack import attack, export, pictures, score
+from ccat.stages.attack import attack, foresee
 from ccat.stages.bring import bring
 from ccat.stages.corrupt import contact_sheet, corrupt
 from ccat.stages.detect import derive
+from ccat.stages.examples import export, pictures, score
 from ccat.stages.measure import measure
 from ccat.stages.shared import Progress, StageError
 from ccat.stages.train import begin, train
@@ -21,6 +22,7 @@ __all__ = [
     "corrupt",
     "derive",
     "export",
+    "foresee",
     "measure",
     "pictures",
     "score",

@@ -27,6 +27,25 @@ SLACK = 1e-4  # of ε: so far outside a threat examples of others may lie, and a
 ZERO = 1e-6  # smaller changes of a pixel are rounding
 
 
+def posed(
+    model: nn.Module,
+    x: Tensor,
+    y: Tensor,
+    case: Case,
+    pool: Tensor | None,
+    detectors: Mapping[str, Detector] = MappingProxyType({}),
+    batch: int | None = None,
+) -> Problem:
+    """The problem that a case solves, on a fast copy of the model."""
+    problem = Problem.of(folded(model, x), x, y, case.threat, case.objective, pool, batch)
+    if case.aware is None:
+        return problem
+    if not detectors:
+        raise ValueError("it is aware of a detector, and this run has none: `ccat detect` makes one that has")
+    detector = detectors.get(label(case.threat), next(iter(detectors.values())))
+    return replace(problem, score=partial(aware, detector, y if case.source == "test" else None, case.aware))
+
+
 def solve(
     model: nn.Module,
     x: Tensor,
@@ -35,16 +54,12 @@ def solve(
     generator: Generator,
     pool: Tensor | None,
     detectors: Mapping[str, Detector] = MappingProxyType({}),
+    batch: int | None = None,
 ) -> tuple[Block, Tensor]:
     """What a case finds around these images, scored by detectors too if there are any, and the perturbations."""
     keep_freed()
     begin = time.monotonic()
-    problem = Problem.of(folded(model, x), x, y, case.threat, case.objective, pool)
-    if case.aware is not None:
-        if not detectors:
-            raise ValueError("it is aware of a detector, and this run has none: `ccat detect` makes one that has")
-        detector = detectors.get(label(case.threat), next(iter(detectors.values())))
-        problem = replace(problem, score=partial(aware, detector, y if case.source == "test" else None, case.aware))
+    problem = posed(model, x, y, case, pool, detectors, batch)
     block, delta = _block(model, problem, case.attack(problem, generator), begin)
     images = (x + delta.to(x)).clamp(0, 1)
     return replace(block, scores={name: one(images) for name, one in detectors.items()} or None), delta
