@@ -10,37 +10,37 @@ import torch
 from ccat import engine
 
 
-def double(n: int) -> int:
+def double(_common: None, n: int) -> int:
     return 2 * n
 
 
-def threads_of(_: int) -> int:
+def threads_of(_common: None, _: int) -> int:
     return torch.get_num_threads()
 
 
-def late(n: int) -> int:
+def late(_common: None, n: int) -> int:
     time.sleep(5 if n == 0 else 0)
     return n
 
 
-def die(n: int) -> int:
+def die(_common: None, n: int) -> int:
     if n == 3:
         os.kill(os.getpid(), signal.SIGKILL)
     return n
 
 
-def fail(n: int) -> int:
+def fail(_common: None, n: int) -> int:
     if n == 2:
         raise ValueError("unit 2 is wrong")
     return n
 
 
-def sleep(folder: str) -> None:
+def sleep(_: None, folder: str) -> None:
     (Path(folder) / str(os.getpid())).write_text("")
     time.sleep(60)
 
 
-def tensors(n: int) -> tuple[torch.Tensor, torch.Tensor]:
+def tensors(_common: None, n: int) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.full((100,), n), torch.zeros(100)
 
 
@@ -48,7 +48,7 @@ def tensors(n: int) -> tuple[torch.Tensor, torch.Tensor]:
 def test_results_leave_no_files_open() -> None:
     """Tensors that were sent as they are would keep two each, and a thousand blocks would be too many."""
     before, most = len(list(Path("/proc/self/fd").iterdir())), 0
-    for unit, (first, _) in engine.run(tensors, range(60), 2):
+    for unit, (first, _) in engine.Local(2)(tensors, None, range(60)):
         assert first[0] == unit
         time.sleep(0.002)  # the workers are faster
         most = max(most, len(list(Path("/proc/self/fd").iterdir())))
@@ -57,36 +57,36 @@ def test_results_leave_no_files_open() -> None:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_every_unit_comes_back_with_its_result(workers: int) -> None:
-    assert sorted(engine.run(double, [3, 1, 2], workers)) == [(1, 2), (2, 4), (3, 6)]
-    assert list(engine.run(double, [], workers)) == []
+    assert sorted(engine.Local(workers)(double, None, [3, 1, 2])) == [(1, 2), (2, 4), (3, 6)]
+    assert list(engine.Local(workers)(double, None, [])) == []
 
 
 def test_results_come_as_they_are_done() -> None:
     """A slow unit does not keep the others from being stored."""
-    assert [unit for unit, _ in engine.run(late, [0, 1, 2, 3], 2)][-1] == 0
+    assert [unit for unit, _ in engine.Local(2)(late, None, [0, 1, 2, 3])][-1] == 0
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_unit_has_one_thread(workers: int) -> None:
     before = torch.get_num_threads()
-    assert [threads for _, threads in engine.run(threads_of, [0, 1], workers)] == [1, 1]
+    assert [threads for _, threads in engine.Local(workers)(threads_of, None, [0, 1])] == [1, 1]
     assert torch.get_num_threads() == before
 
 
 def test_a_killed_worker_is_an_error_not_a_hang() -> None:
     with pytest.raises(engine.WorkerError, match="start again"):
-        list(engine.run(die, list(range(6)), 2))
+        list(engine.Local(2)(die, None, list(range(6))))
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_error_in_a_unit_is_that_error(workers: int) -> None:
     done = []
     with pytest.raises(ValueError, match="unit 2 is wrong"):
-        done += [unit for unit, _ in engine.run(fail, list(range(6)), workers)]
+        done += [unit for unit, _ in engine.Local(workers)(fail, None, list(range(6)))]
 
 
 def test_workers_end_when_nobody_wants_more(tmp_path: Path) -> None:
-    results = engine.run(sleep, [str(tmp_path)] * 3, 2)
+    results = engine.Local(2)(sleep, None, [str(tmp_path)] * 3)
     begin = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         _interrupted(results, tmp_path)

@@ -433,7 +433,6 @@ import sys, torch
 sys.path.insert(0, sys.argv[1])
 from test_stages import CASES
 from ccat.suites import SUITES
-from ccat import memory
 from ccat.cli import main
 if __name__ == "__main__":
     SUITES["tiny"] = CASES

@@ -6,8 +6,8 @@ gets through.
 
 from pathlib import Path
 
-from ccat import engine
 from ccat.cookbook import RECIPES
+from ccat.engine import Local
 from ccat.evaluation import evaluate
 from ccat.progress import Reporter
 from ccat.report import as_markdown, main_table
@@ -26,9 +26,10 @@ def demo(root: Path, full: bool, workers: int) -> str:
     names = FULL if full else SHORT
     suite, examples = ("quick", 1000) if full else ("demo", 200)
     runs = [begin(root / name, RECIPES[name], "cpu") for name in names]
-    list(engine.run(_train, runs, workers))
+    engine = Local(workers)
+    list(engine(_train, None, runs))
     for run in runs:
-        attack(run, suite, SUITES[suite], examples, workers, "cpu", Reporter(f"attacking {run.path.name}"))
+        attack(run, suite, SUITES[suite], examples, engine, "cpu", Reporter(f"attacking {run.path.name}"))
     runs.reverse()
     measured = [measure(run) for run in runs]
     evaluations = [[evaluate(one, tpr) for tpr in (0.99, 0.98, 0.95)] for one in measured]
@@ -36,5 +37,5 @@ def demo(root: Path, full: bool, workers: int) -> str:
     return f"{as_markdown(main_table([first for first, *_ in evaluations]))}\n\nLook at {page}"
 
 
-def _train(run: Run) -> None:
+def _train(_: None, run: Run) -> None:
     train(run, "cpu", Reporter(run.path.name, every=30, plain=True))

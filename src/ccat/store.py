@@ -45,6 +45,7 @@ SCHEMA = 1
 _SCORE = "score "  # before the threat of a detector, in a block
 
 Tensors = dict[str, Tensor]
+Files = tuple[tuple[str, bytes], ...]  # names and contents
 
 
 class StoreError(Exception):
@@ -114,6 +115,20 @@ class Run:
             with suppress(OSError):
                 (self.path / "lock.pid").unlink()
             lock.release()
+
+    def packed(self) -> Files:
+        """What a worker on another machine needs to attack: the recipe, the weights, the detectors."""
+        self._require_trained()
+        needed = [self.path / "run.json", self.path / "model.safetensors", *sorted((self.path / "detectors").glob("*.safetensors"))]
+        return tuple((str(file.relative_to(self.path)), file.read_bytes()) for file in needed)
+
+    @classmethod
+    def unpacked(cls, files: Files, path: Path) -> "Run":
+        """The same, there."""
+        for name, content in files:
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path / name, content)
+        return cls.open(path)
 
     # ---- training
 

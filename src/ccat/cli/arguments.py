@@ -11,6 +11,7 @@ import torch
 
 from ccat.checks import require_count
 from ccat.data import UNVERIFIED
+from ccat.engine import Engine, Local, Ray, cores
 from ccat.fields import override, parse
 from ccat.recipes import Recipe
 from ccat.store import Run, StoreError, find_runs
@@ -95,6 +96,32 @@ def channels(text: str) -> list[float]:
 def add_device(command: ArgumentParser) -> None:
     """--device."""
     command.add_argument("--device", choices=["cpu", "cuda", "mps"], help="(default: cuda or mps where there is one)")
+
+
+def add_engine(command: ArgumentParser) -> None:
+    """--workers, or --engine ray with what belongs to it."""
+    add_workers(command)
+    command.add_argument("--engine", choices=["local", "ray"], default="local", help="where attacks run (default: local processes)")
+    command.add_argument("--address", help="of the Ray cluster: HOST:6379, or auto on one of its machines (default: this machine alone)")
+    command.add_argument("--cpus", type=float, metavar="N", help="a task on Ray asks for (default: 1)")
+    command.add_argument("--gpus", type=float, metavar="N", help="a task on Ray asks for, 0.25 shares one among four (default: 0)")
+
+
+def engine_of(options: Namespace) -> tuple[Engine, str]:
+    """Where attacks run, and on which device there."""
+    if options.engine == "local":
+        if given := [name for name in ("address", "cpus", "gpus") if getattr(options, name) is not None]:
+            raise ValueError(f"--{given[0]} belongs to --engine ray")
+        device = device_of(options)
+        return Local(options.workers or (cores() if device == "cpu" else 1)), device
+    if options.workers is not None:
+        raise ValueError("--workers belongs to --engine local; on Ray as many tasks run at once as --cpus and --gpus allow")
+    cpus, gpus = (1.0 if options.cpus is None else options.cpus), options.gpus or 0.0
+    if cpus < 0 or gpus < 0 or cpus + gpus == 0:
+        raise ValueError(f"a task needs a CPU or a GPU: --cpus {cpus:g} --gpus {gpus:g} asks for neither")
+    if options.device is not None and (options.device == "cuda") != (gpus > 0):
+        raise ValueError("on Ray, tasks compute on a GPU where --gpus says that they get one, otherwise on the CPU: leave --device out")
+    return Ray(options.address, cpus, gpus), "cuda" if gpus else "cpu"
 
 
 def add_workers(command: ArgumentParser) -> None:

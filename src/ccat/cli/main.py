@@ -10,10 +10,10 @@ from importlib.metadata import version
 
 import torch
 
-from ccat import engine
 from ccat.cli import judging, keeping, making
 from ccat.cli.arguments import Command
 from ccat.data import DataUnavailableError
+from ccat.engine import WorkerError
 from ccat.models import ModelFileError
 from ccat.stages import StageError
 from ccat.store import StoreError
@@ -38,7 +38,7 @@ Train image classifiers that may say “I don't know”, attack them, and measur
                                               reject by a detector, attacked unawares and by one who knows
   ccat export mnist-ccat-small --threat Linf:0.4 --out worst.npz
 """
-USER_ERRORS = (StoreError, StageError, DataUnavailableError, ModelFileError, engine.WorkerError, ValueError, OSError)
+USER_ERRORS = (StoreError, StageError, DataUnavailableError, ModelFileError, WorkerError, ValueError, OSError)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -9,12 +9,24 @@ from zipfile import BadZipFile
 import numpy as np
 import torch
 
-from ccat import engine
-from ccat.cli.arguments import Add, add_device, add_workers, channels, count, device_of, named, overridden, run_of
+from ccat.cli.arguments import (
+    Add,
+    add_device,
+    add_engine,
+    add_workers,
+    channels,
+    count,
+    device_of,
+    engine_of,
+    named,
+    overridden,
+    run_of,
+)
 from ccat.cookbook import RECIPES
 from ccat.data import DATASETS, UNVERIFIED, data_states, load_dataset
 from ccat.data.corruptions import FAMILIES, generate
 from ccat.detectors import KINDS
+from ccat.engine import Local, cores
 from ccat.fields import digest, flatten, to_plain
 from ccat.models import MODELS
 from ccat.progress import Reporter, duration
@@ -108,7 +120,7 @@ def _add_suite(command: ArgumentParser) -> None:
     command.add_argument("--examples", type=int, default=200, help="how many test images, in hundreds (default: 200)")
     command.add_argument("--keep", choices=["worst", "none"], default="worst", help="which perturbations to keep (default: the worst ones)")
     command.add_argument("--batch", type=count, help="images that go through the model at once (default: what memory holds, at most 100)")
-    add_workers(command)
+    add_engine(command)
     add_device(command)
 
 
@@ -125,7 +137,7 @@ def _add_model(command: ArgumentParser, required: bool) -> None:
 def _demo(options: Namespace) -> None:
     from ccat.demo import demo  # noqa: PLC0415 (matplotlib takes a second to import)
 
-    print(demo(options.out, options.full, options.workers or engine.cores()))
+    print(demo(options.out, options.full, options.workers or cores()))
 
 
 def _recipes(options: Namespace) -> None:
@@ -239,15 +251,16 @@ def attack_command(options: Namespace) -> None:
 
 
 def _attack(run: Run, options: Namespace) -> None:
-    device = device_of(options)
+    engine, device = engine_of(options)
     cases = _cases(run, options, detector=run.recipe.detector is not None)
     part = [("--only", options.only)] * bool(options.only) + [("--threat", threat) for threat in options.threat]
     suite = shlex.join([options.suite, *(word for pair in part for word in pair)])  # as it would be typed again
-    workers = options.workers or (engine.cores() if device == "cpu" else 1)
     if getattr(options, "dry_run", False):
-        print(_forecast(*foresee(run, cases, options.examples, workers, device, options.keep, options.batch), workers))
+        if not isinstance(engine, Local):
+            raise ValueError("--dry-run times passes on this machine: leave --engine ray out")
+        print(_forecast(*foresee(run, cases, options.examples, engine, device, options.keep, options.batch), engine.workers))
         return
-    computed = attack(run, suite, cases, options.examples, workers, device, Reporter(run.path.name), options.keep, options.batch)
+    computed = attack(run, suite, cases, options.examples, engine, device, Reporter(run.path.name), options.keep, options.batch)
     print(f"{run.path}: {computed} blocks computed; `ccat evaluate {shlex.quote(str(run.path))}` shows the outcome")
 
 

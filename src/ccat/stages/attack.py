@@ -4,31 +4,42 @@ A block's random numbers depend on the case, the restart and the block alone, so
 for, on the order, or on the number of workers.
 """
 
+import atexit
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import torch
 from torch import Generator, Tensor
 
-from ccat import engine
 from ccat.attempts import BLOCK, Attempt, Block
+from ccat.data import Images
+from ccat.engine import Engine, Local, one_thread
 from ccat.recipes import Case, label
 from ccat.stages.blocks import Keep, examples_of, keep_block, model_of, name_of
 from ccat.stages.detect import detectors_of, fit_missing, judges
 from ccat.stages.forecast import Forecast, fitting, forecast, weight
 from ccat.stages.shared import Progress, StageError, counted, data_digest, held_out, images_of, require_data
 from ccat.stages.solving import solve
-from ccat.store import Run
+from ccat.store import Files, Run
 
 POOL, POOL_BYTES = 10_000, 400_000_000
+
+
+class Common(NamedTuple):
+    """What all units share, as each worker gets it once: the run, where it is or what it holds, images, others that attacks draw on."""
+
+    run: Path | Files
+    images: Images
+    pool: Images
 
 
 class Unit(NamedTuple):
     """One block of one attempt, as a worker gets it."""
 
-    run: Path
     attempt: Attempt
     block: int
     device: str
@@ -48,7 +59,7 @@ def attack(
     suite: str,
     cases: Sequence[Case],
     examples: int,
-    workers: int,
+    engine: Engine,
     device: str,
     progress: Progress,
     keep: Keep = "worst",
@@ -58,13 +69,14 @@ def attack(
     with run.writing():
         if run.recipe.detector is not None:
             require_data(run)
-            fit_missing(run, [case.threat for case in cases], device, progress)
-        plan = _plan(run, cases, examples, workers, device, keep, batch)
+            fit_missing(run, [case.threat for case in cases], "cpu" if engine.away else device, progress)
+        plan = _plan(run, cases, examples, engine, device, keep, batch)
         run.add_to_plan(suite, examples, [attempt.key for attempt in plan.attempts])
         shape = _shape(run)
         done, total = 0, sum(weight(unit.attempt.case, shape) for unit in plan.units)
         progress(0, total, f"{len(plan.units)} blocks")
-        for count, (unit, (result, delta)) in enumerate(engine.run(_compute, plan.units, workers), start=1):
+        common = Common(run.packed() if engine.away else run.path, counted(run.recipe.dataset)[: examples_in(examples)], _pool(run))
+        for count, (unit, (result, delta)) in enumerate(engine(_compute, common, plan.units), start=1):
             keep_block(run, unit.attempt, unit.block, result, delta, keep)
             done += weight(unit.attempt.case, shape)
             case = unit.attempt.case
@@ -72,24 +84,29 @@ def attack(
         return len(plan.units)
 
 
+def examples_in(examples: int) -> int:
+    """Blocks are whole."""
+    return -(-examples // BLOCK) * BLOCK
+
+
 def foresee(
-    run: Run, cases: Sequence[Case], examples: int, workers: int, device: str, keep: Keep = "worst", batch: int | None = None
+    run: Run, cases: Sequence[Case], examples: int, engine: Engine, device: str, keep: Keep = "worst", batch: int | None = None
 ) -> tuple[list[Forecast], int]:
     """What `attack` would have to compute, case by case, and how many images would go through the model at once. Writes nothing."""
-    plan = _plan(run, cases, examples, workers, device, keep, batch)
+    plan = _plan(run, cases, examples, engine, device, keep, batch)
     names = tuple(run.detectors())
     if run.recipe.detector is not None and not names:
         raise StageError(f"{run.path} has no detector yet: attack it once without --dry-run")
-    detectors = detectors_of(run.path, run.weights, names, device) if names else {}
-    x, y = (part.to(device) for part in examples_of(run.recipe.dataset, "test", 0))
+    detectors = detectors_of(run.path, run.weights, names, device, _shape(run)) if names else {}
+    x, y = (part.to(device) for part in examples_of(counted(run.recipe.dataset), "test", 0))
     left = Counter(unit.attempt.case for unit in plan.units)
-    with engine.one_thread():
+    with one_thread():
         return forecast(
             model_of(run.path, run.weights, device), x, y, [(case, left[case]) for case in cases], detectors, plan.batch
         ), plan.batch
 
 
-def _plan(run: Run, cases: Sequence[Case], examples: int, workers: int, device: str, keep: Keep, batch: int | None) -> Plan:
+def _plan(run: Run, cases: Sequence[Case], examples: int, engine: Engine, device: str, keep: Keep, batch: int | None) -> Plan:
     _require_examples(run, examples)
     data = data_digest(run.recipe.dataset)
     require_data(run)
@@ -105,9 +122,10 @@ def _plan(run: Run, cases: Sequence[Case], examples: int, workers: int, device: 
         for block in blocks
         if not _whole(run, attempt, block, names) or (keep == "worst" and attempt.key not in kept_of[name_of(attempt.case), block])
     ]
-    if batch is None and todo:
-        batch = fitting(model_of(run.path, run.weights, device), counted(run.recipe.dataset)[:1].floats(), device, min(workers, len(todo)))
-    units = [Unit(run.path, attempt, block, device, batch or BLOCK) for attempt, block in todo]
+    if batch is None and todo and isinstance(engine, Local):
+        one = counted(run.recipe.dataset)[:1].floats()
+        batch = fitting(model_of(run.path, run.weights, device), one, device, min(engine.workers, len(todo)))
+    units = [Unit(attempt, block, device, batch or BLOCK) for attempt, block in todo]
     return Plan(attempts, sorted(units, key=lambda unit: -weight(unit.attempt.case, _shape(run))), batch or BLOCK)
 
 
@@ -123,27 +141,35 @@ def _whole(run: Run, attempt: Attempt, block: int, detectors: Sequence[str]) -> 
     return not detectors or set(judges(attempt.case, detectors, run.first_detector())) <= run.scored_by(attempt, block)
 
 
-def _compute(unit: Unit) -> tuple[Block, Tensor]:
+def _compute(common: Common, unit: Unit) -> tuple[Block, Tensor]:
     attempt, device = unit.attempt, unit.device
-    model = model_of(unit.run, attempt.weights, device)
-    run = Run.open(unit.run)
-    x, y = (part.to(device) for part in examples_of(run.recipe.dataset, attempt.case.source, unit.block))
+    run = Run.open(common.run) if isinstance(common.run, Path) else _unpacked(common.run)
+    model = model_of(run.path, attempt.weights, device)
+    x, y = (part.to(device) for part in examples_of(common.images, attempt.case.source, unit.block))
     detectors = {}
     if run.recipe.detector is not None:
-        all_of_them = detectors_of(unit.run, attempt.weights, tuple(run.detectors()), device)
+        all_of_them = detectors_of(run.path, attempt.weights, tuple(run.detectors()), device, tuple(x.shape[1:]))
         detectors = {name: all_of_them[name] for name in judges(attempt.case, all_of_them, run.first_detector())}
     generator = Generator().manual_seed(attempt.seed_of(unit.block))
     try:
-        return solve(model, x, y, attempt.case, generator, _pool(run.recipe.dataset), detectors, unit.batch)
+        return solve(model, x, y, attempt.case, generator, common.pool.floats(), detectors, unit.batch)
     except (ValueError, MemoryError) as wrong:
         first = unit.block * BLOCK
         raise StageError(f"{label(attempt.case.threat)} {attempt.case.name}, in the block from example {first} on: {wrong}") from wrong
 
 
-def _pool(dataset: str) -> Tensor:
+@lru_cache(maxsize=1)
+def _unpacked(files: Files) -> Run:
+    """For as long as the process lives."""
+    place = TemporaryDirectory(prefix="ccat-")
+    atexit.register(place.cleanup)
+    return Run.unpacked(files, Path(place.name))
+
+
+def _pool(run: Run) -> Images:
     """Training images that attacks may draw on: the first ones, as many as fit."""
-    images = images_of(dataset, "train")
-    return images[: min(POOL, POOL_BYTES // (4 * images.x[0].numel()))].floats()
+    images = images_of(run.recipe.dataset, "train")
+    return images[: min(POOL, POOL_BYTES // (4 * images.x[0].numel()))]
 
 
 def _require_fitting(run: Run, cases: Sequence[Case]) -> None:

@@ -8,6 +8,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from ccat.attempts import BLOCK, Attempt, Block, Worst, merged
+from ccat.data import Images
 from ccat.recipes import Case, label
 from ccat.stages.shared import StageError, counted
 from ccat.store import Run
@@ -25,9 +26,8 @@ def model_of(path: Path, weights: str, device: str) -> nn.Module:
     return model
 
 
-def examples_of(dataset: str, source: str, block: int) -> tuple[Tensor, Tensor]:
+def examples_of(images: Images, source: str, block: int) -> tuple[Tensor, Tensor]:
     """The images of a block and their labels; noise has none, so its labels say nothing."""
-    images = counted(dataset)
     part = images[block * BLOCK : (block + 1) * BLOCK]
     if source == "test":
         return part.floats(), part.y
@@ -38,7 +38,7 @@ def examples_of(dataset: str, source: str, block: int) -> tuple[Tensor, Tensor]:
 def keep_block(run: Run, attempt: Attempt, block: int, result: Block, delta: Tensor, keep: Keep) -> None:
     """The perturbations first: should the process be killed in between, the block is computed again and nothing is lost."""
     if keep == "worst":
-        _, y = examples_of(run.recipe.dataset, attempt.case.source, block)
+        _, y = examples_of(counted(run.recipe.dataset), attempt.case.source, block)
         rank = _rank(result, y if attempt.case.source == "test" else None, label(attempt.case.threat))
         by = torch.full(rank.shape, int(attempt.key[:15], 16))
         name = name_of(attempt.case)

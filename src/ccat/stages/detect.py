@@ -108,12 +108,12 @@ def _pairs(model: nn.Module, images: Images, threat: Threat, device: str) -> tup
 
 
 @lru_cache(maxsize=2)
-def detectors_of(path: Path, weights: str, names: tuple[str, ...], device: str) -> dict[str, Detector]:
-    """All detectors of a run, on a device."""
+def detectors_of(path: Path, weights: str, names: tuple[str, ...], device: str, shape: tuple[int, ...]) -> dict[str, Detector]:
+    """All detectors of a run, on a device; `shape` of an image (C, H, W)."""
     run = Run.open(path)
     model = run.model().to(device)
     assert run.recipe.detector is not None
-    layers = layers_of(model, run.recipe.detector, images_of(run.recipe.dataset, "train")[:1].floats().to(device))
+    layers = layers_of(model, run.recipe.detector, torch.full((1, *shape), 0.5, device=device))
     return {name: detector_of(model, layers, tensors) for name, tensors in run.detectors().items()}
 
 
@@ -129,8 +129,8 @@ def clean_scores(run: Run, name: str, device: str) -> NDArray[np.float64]:
     data = data_digest(run.recipe.dataset)
     stored = run.clean_scores(name, data)
     if stored is None:
-        detector = detectors_of(run.path, run.weights, tuple(run.detectors()), device)[name]
         images = images_of(run.recipe.dataset, "test")
+        detector = detectors_of(run.path, run.weights, tuple(run.detectors()), device, tuple(images.x.shape[1:]))[name]
         stored = torch.cat([detector(images[n : n + 500].floats().to(device)) for n in range(0, len(images), 500)])
         with suppress(OSError):  # a full disk costs only the next computation
             run.save_clean_scores(name, stored, data)

@@ -44,11 +44,11 @@ def score(run: Run, x_adv: Tensor, threat: Threat, name: str, device: str) -> No
         attempt = Attempt.of(case, 0, run.weights, data_digest(run.recipe.dataset))
         model = model_of(run.path, run.weights, device)
         for block in range(-(-count // BLOCK)):
-            x, y = examples_of(run.recipe.dataset, case.source, block)
+            x, y = examples_of(images, case.source, block)
             given = x_adv[block * BLOCK : (block + 1) * BLOCK].to(device)
             result, delta = take_over(model, x.to(device), y.to(device), threat, lambda x, y, given=given: given, name)  # type: ignore[misc]
             if run.recipe.detector is not None:
-                found = detectors_of(run.path, run.weights, tuple(run.detectors()), device)
+                found = detectors_of(run.path, run.weights, tuple(run.detectors()), device, tuple(images.x.shape[1:]))
                 images_found = (x + delta).clamp(0, 1).to(device)
                 result = replace(result, scores={name: found[name](images_found) for name in judges(case, found, run.first_detector())})
             keep_block(run, attempt, block, result, delta, "worst")
@@ -71,7 +71,7 @@ def pictures(run: Run, group: Group, count: int) -> tuple[Picture, ...]:
         delta = _kept(run, threat, source, blocks=1)[0].delta[:count]
     except StageError:
         return ()
-    x, y = (part[:count] for part in examples_of(run.recipe.dataset, source, 0))
+    x, y = (part[:count] for part in examples_of(counted(run.recipe.dataset), source, 0))
     attacked = (x + delta).clamp(0, 1)
     clean, found = (probabilities_of(run.model(), images).max(1) for images in (x, attacked))
     return tuple(
