@@ -16,6 +16,7 @@
 Files are replaced whole. KEY is a SHA of what the numbers depend on, so an edited case, other weights or other data never reuse them.
 """
 
+import errno
 import json
 import os
 import platform
@@ -50,6 +51,13 @@ Files = tuple[tuple[str, bytes], ...]  # names and contents
 
 class StoreError(Exception):
     """Something is wrong with a run directory. The message says what, where, and what to do."""
+
+
+class NotWrittenError(StoreError, OSError):
+    """A disk is full, a directory is gone, a permission was lost. What was stored before stays as it is."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 @dataclass(frozen=True)
@@ -143,7 +151,7 @@ class Run:
         return entries
 
     def rewrite_log(self, entries: list[dict[str, Any]]) -> None:
-        write_whole(self.path / "log.jsonl", "".join(json.dumps({"schema": SCHEMA, **entry}) + "\n" for entry in entries).encode())
+        self._whole("log.jsonl", "".join(json.dumps({"schema": SCHEMA, **entry}) + "\n" for entry in entries).encode())
 
     def checkpoint(self) -> tuple[Tensors, int] | None:
         """The state after the last finished epoch and its number."""
@@ -170,7 +178,8 @@ class Run:
         return (self.path / "model.safetensors").exists()
 
     def save_model(self, model: nn.Module) -> None:
-        save_model(model, self.path / "model.safetensors")
+        with self._writing_to("model.safetensors"):
+            save_model(model, self.path / "model.safetensors")
 
     def model(self) -> nn.Module:
         self._require_trained()
@@ -206,7 +215,6 @@ class Run:
 
     def save_block(self, attempt: Attempt, block: int, result: Block) -> None:
         name = _block_name(attempt.key, block)
-        (self.path / name).parent.mkdir(parents=True, exist_ok=True)
         about = {"case": to_plain(attempt.case), "restart": attempt.restart, "seed": attempt.seed, "key": attempt.key}
         cost = {"seconds": result.seconds, "forwards": result.forwards, "backwards": result.backwards}
         scores = {f"{_SCORE}{threat}": value for threat, value in (result.scores or {}).items()}
@@ -257,11 +265,11 @@ class Run:
         others = [one for one in current if one.get("suite") != suite or not set(one["keys"]) <= set(keys)]
         before = [one["examples"] for one in current if one not in others]
         new = {"schema": SCHEMA, "suite": suite, "examples": max([examples, *before]), "weights": self.weights, "keys": keys}
-        write_whole(self.path / "plan.json", json.dumps([*others, new]).encode())
+        self._whole("plan.json", json.dumps([*others, new]).encode())
 
     def save_evaluation(self, evaluation: Mapping[str, Any]) -> Path:
         """As JSON, where it is found."""
-        write_whole(self.path / "evaluation.json", json.dumps(evaluation, indent=1, allow_nan=False).encode())
+        self._whole("evaluation.json", json.dumps(evaluation, indent=1, allow_nan=False).encode())
         return self.path / "evaluation.json"
 
     def analysis(self) -> dict[str, Any] | None:
@@ -276,7 +284,7 @@ class Run:
             raise StoreError(f"{file} is damaged ({broken}); delete it, `ccat analyse` makes it anew") from broken
 
     def save_analysis(self, analysis: Mapping[str, Any]) -> None:
-        write_whole(self.path / "analysis.json", json.dumps({"schema": SCHEMA, **analysis, "weights": self.weights}).encode())
+        self._whole("analysis.json", json.dumps({"schema": SCHEMA, **analysis, "weights": self.weights}).encode())
 
     # ---- corrupted images
 
@@ -290,7 +298,6 @@ class Run:
         return (tensors, about.get("made", {})) if fits else None
 
     def save_corrupted(self, name: str, probabilities: Tensors, data: str, made: Mapping[str, Any]) -> None:
-        (self.path / "corrupted").mkdir(exist_ok=True)
         self._write(f"corrupted/{name}.safetensors", probabilities, weights=self.weights, data=data, made=dict(made))
 
     def corrupted_sets(self) -> list[str]:
@@ -313,7 +320,6 @@ class Run:
 
     def save_worst(self, threat: str, block: int, worst: Worst, data: str) -> None:
         name = _worst_name(threat, block)
-        (self.path / name).parent.mkdir(parents=True, exist_ok=True)
         tensors = {"delta": worst.delta, "rank": worst.rank, "by": worst.by}
         self._write(name, tensors, weights=self.weights, data=data, of=sorted(worst.of))
 
@@ -338,7 +344,6 @@ class Run:
         raise StoreError(f"{self.path} has no detector yet: `ccat attack {self.path}` fits them")
 
     def save_detector(self, threat: str, tensors: Tensors, *, first: bool) -> None:
-        (self.path / "detectors").mkdir(exist_ok=True)
         self._write(f"detectors/{_file_name(threat)}.safetensors", tensors, weights=self.weights, threat=threat, first=first)
 
     def scored_by(self, attempt: Attempt, block: int) -> set[str]:
@@ -356,7 +361,6 @@ class Run:
         return tensors.get("scores") if fits else None
 
     def save_clean_scores(self, threat: str, scores: Tensor, data: str) -> None:
-        (self.path / "scores").mkdir(exist_ok=True)
         self._write(f"scores/{_file_name(threat)}.safetensors", {"scores": scores}, weights=self.weights, data=data)
 
     # ---- housekeeping
@@ -391,7 +395,25 @@ class Run:
 
     def _write(self, name: str, tensors: Tensors, **about: object) -> None:
         text = json.dumps({"schema": SCHEMA, **about})  # one entry of metadata: several would be written in any order
-        write_whole(self.path / name, save({key: value.contiguous() for key, value in tensors.items()}, {"ccat": text}))
+        self._whole(name, save({key: value.contiguous() for key, value in tensors.items()}, {"ccat": text}))
+
+    def _whole(self, name: str, content: bytes) -> None:
+        with self._writing_to(name):
+            (self.path / name).parent.mkdir(parents=True, exist_ok=True)
+            write_whole(self.path / name, content)
+
+    @contextmanager
+    def _writing_to(self, name: str) -> Iterator[None]:
+        """Into a run that is still there; says what keeps a file from being written."""
+        if not (self.path / "run.json").exists():
+            raise NotWrittenError(f"{self.path} is gone, or its run.json is: it was moved or deleted while it was written to")
+        try:
+            yield
+        except OSError as failed:
+            why = "the disk is full" if failed.errno in (errno.ENOSPC, errno.EDQUOT) else (failed.strerror or str(failed)).lower()
+            raise NotWrittenError(
+                f"{self.path / name} cannot be written: {why}. What was stored before stays; the same command goes on once that is mended"
+            ) from failed
 
     def _read(self, name: str, advice: str) -> tuple[Tensors, dict[str, Any]]:
         file = self.path / name

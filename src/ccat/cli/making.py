@@ -32,7 +32,7 @@ from ccat.models import MODELS
 from ccat.progress import Reporter, duration
 from ccat.recipes import Case, Detecting, Recipe, label, parse_threat
 from ccat.report import markdown, write_examples
-from ccat.stages import attack, begin, bring, corrupt, derive, export, foresee, score, train
+from ccat.stages import attack, begin, bring, corrupt, derive, export, foresee, help_train, joined, score, train
 from ccat.stages.blocks import name_of
 from ccat.stages.forecast import Forecast
 from ccat.stages.shared import images_of
@@ -62,7 +62,11 @@ def add_commands(add: Add) -> None:
     command.epilog = "`ccat recipes RECIPE` lists the fields that can be set. The recipe comes first."
     command.add_argument("recipe")
     command.add_argument(
-        "--run", type=Path, metavar="DIR", help="the run directory (default: runs/RECIPE, with a suffix if fields are set)"
+        "--run",
+        "--out",  # torchrun takes --run for an option of its own
+        type=Path,
+        metavar="DIR",
+        help="the run directory (default: runs/RECIPE, with a suffix if fields are set)",
     )
     command.add_argument("--unverified", action="store_true", help="train on data that cannot be verified, which the run then records")
     command.add_argument(
@@ -191,13 +195,17 @@ def train_command(options: Namespace) -> None:
     chosen: Recipe = named(options.recipe, RECIPES, "recipe")
     recipe = overridden(chosen, options.rest, options.unverified)
     default = chosen.name if recipe == chosen else f"{chosen.name}-{digest(to_plain(recipe))[:8]}"
-    device = device_of(options)
     torch.set_num_threads(options.threads)
-    run = begin(options.run or Path("runs") / default, recipe, device)
-    if run.trained:
+    with joined(device_of(options)) as (ranks, device):
+        if not ranks.first:
+            help_train(recipe, device, ranks)
+            return
+        run = begin(options.run or Path("runs") / default, recipe, device)
+        there = run.trained
+        train(run, device, Reporter(recipe.name), ranks)
+    if there:
         print(f"{run.path} is trained already")
         return
-    train(run, device, Reporter(recipe.name))
     last = run.log()[-1]
     print(
         f"{run.path}: after {last['epoch']} epochs {100 * last['clean_error']:.1f} % of held-out training images are wrong, "

@@ -36,6 +36,8 @@ def create_model(name: str, generator: Generator, **arguments: int) -> nn.Module
     for module in model.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu", generator=generator)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
         elif isinstance(module, nn.Linear):
             bound = module.in_features**-0.5
             nn.init.uniform_(module.weight, -bound, bound, generator=generator)

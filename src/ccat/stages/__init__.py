@@ -7,8 +7,9 @@ from ccat.stages.corrupt import contact_sheet, corrupt
 from ccat.stages.detect import derive
 from ccat.stages.examples import export, pictures, score
 from ccat.stages.measure import measure
+from ccat.stages.ranks import joined
 from ccat.stages.shared import Progress, StageError
-from ccat.stages.train import begin, train
+from ccat.stages.train import begin, help_train, train
 
 __all__ = [
     "Progress",
@@ -23,6 +24,8 @@ __all__ = [
     "derive",
     "export",
     "foresee",
+    "help_train",
+    "joined",
     "measure",
     "pictures",
     "score",

@@ -1,6 +1,7 @@
 """Training: from a recipe to a model, with a checkpoint after every epoch.
 
-A run that was stopped goes on from its last checkpoint to the same weights, bit for bit, as one that was not (CPU, one thread).
+A run that was stopped goes on from its last checkpoint to the same weights, bit for bit, as one that was not (CPU, one thread; with
+several processes, the same number of them).
 """
 
 import math
@@ -18,6 +19,7 @@ from ccat.fields import digest
 from ccat.memory import keep_freed
 from ccat.models import MODELS, create_model, folded
 from ccat.recipes import Probe, Recipe
+from ccat.stages.ranks import ALONE, Ranks
 from ccat.stages.shared import Progress, StageError, images_of, probabilities_of
 from ccat.store import Run, Tensors
 
@@ -28,54 +30,83 @@ def begin(path: Path, recipe: Recipe, device: str) -> Run:
     return Run.create(path, recipe, device)
 
 
-def train(run: Run, device: str, progress: Progress) -> None:
-    """Trains what is not trained yet."""
+def train(run: Run, device: str, progress: Progress, ranks: Ranks = ALONE) -> None:
+    """Trains what is not trained yet; with others, if there are any."""
     keep_freed()
     with run.writing():
-        if run.trained:
-            return
-        recipe = run.recipe
-        training, held_out = _split(recipe)
-        generator = Generator().manual_seed(recipe.seed)
-        model = create_model(recipe.model, generator, **_arguments(recipe, training)).to(device)
-        optimiser = SGD(model.parameters(), lr=recipe.rate, momentum=recipe.momentum, weight_decay=recipe.decay)
-        epoch = _resume(run, model, optimiser, generator)
-        log = [entry for entry in run.log() if entry["epoch"] <= epoch]
-        x, y = training.x.to(device), training.y.to(device)
-        while epoch < recipe.epochs:
-            started = time.monotonic()
-            loss = _epoch(recipe, model, optimiser, x, y, generator, epoch, progress)
-            epoch += 1
-            rate = recipe.rate * recipe.schedule(epoch, recipe.epochs)
-            entry = {"epoch": epoch, "loss": loss, "next_rate": rate, "training_seconds": time.monotonic() - started}
-            log.append(entry | _probe(recipe.probe, model, held_out, Generator().manual_seed(int(digest([recipe.seed, epoch])[:15], 16))))
-            run.rewrite_log(log)
-            run.save_checkpoint(_state(model, optimiser, generator), epoch)
+        if not ranks.told(run.trained):
+            _train(run.recipe, run, device, progress, ranks)
+
+
+def help_train(recipe: Recipe, device: str, ranks: Ranks) -> None:
+    """The part of those that are not the first: they compute and write nothing."""
+    keep_freed()
+    if not ranks.told(False):
+        _train(recipe, None, device, lambda *_: None, ranks)
+
+
+def _train(recipe: Recipe, run: Run | None, device: str, progress: Progress, ranks: Ranks) -> None:
+    training, held_out = _split(recipe)
+    if recipe.batch % ranks.count:
+        raise StageError(
+            f"a batch of {recipe.batch} cannot be shared by {ranks.count} processes: set --batch to a multiple of {ranks.count}"
+        )
+    generator = Generator().manual_seed(recipe.seed)
+    model, forward = ranks.together(create_model(recipe.model, generator, **_arguments(recipe, training)).to(device))
+    optimiser = SGD(model.parameters(), lr=recipe.rate, momentum=recipe.momentum, weight_decay=recipe.decay)
+    epoch = _resume(ranks.told(run.checkpoint() if run else None), model, optimiser, generator)
+    log = [entry for entry in run.log() if entry["epoch"] <= epoch] if run else []
+    x, y = training.x.to(device), training.y.to(device)
+    while epoch < recipe.epochs:
+        started = time.monotonic()
+        loss = _epoch(recipe, model, forward, optimiser, x, y, generator, epoch, progress, ranks)
+        epoch += 1
+        if run is None:
+            continue
+        rate = recipe.rate * recipe.schedule(epoch, recipe.epochs)
+        entry = {"epoch": epoch, "loss": loss, "next_rate": rate, "training_seconds": time.monotonic() - started}
+        entry |= {"processes": ranks.count} if ranks.count > 1 else {}
+        log.append(entry | _probe(recipe.probe, model, held_out, Generator().manual_seed(int(digest([recipe.seed, epoch])[:15], 16))))
+        run.rewrite_log(log)
+        run.save_checkpoint(_state(model, optimiser, generator), epoch)
+    if run is not None:
         run.save_model(model.cpu())
 
 
 def _epoch(
-    recipe: Recipe, model: nn.Module, optimiser: SGD, x: Tensor, y: Tensor, generator: Generator, epoch: int, progress: Progress
+    recipe: Recipe,
+    model: nn.Module,
+    forward: nn.Module,
+    optimiser: SGD,
+    x: Tensor,
+    y: Tensor,
+    generator: Generator,
+    epoch: int,
+    progress: Progress,
+    ranks: Ranks,
 ) -> float:
     """One pass over the shuffled training images; a last batch that is not full is left out."""
     model.train()
+    forward.train()
     steps = len(x) // recipe.batch
     order = torch.randperm(len(x), generator=generator)[: steps * recipe.batch].view(steps, recipe.batch).to(x.device)
     total = 0.0
-    for step, rows in enumerate(order):
+    for step, batch in enumerate(order):
         for group in optimiser.param_groups:
             group["lr"] = recipe.rate * recipe.schedule(epoch + step / steps, recipe.epochs)
+        rows, random = ranks.share(batch), ranks.generator(generator, recipe.seed, epoch, step)
         images = x[rows].float() / 255
-        images = images if recipe.augmentation is None else recipe.augmentation(images, generator)
-        loss = recipe.method(model, model, images, y[rows], generator)
+        images = images if recipe.augmentation is None else recipe.augmentation(images, random)
+        loss = recipe.method(model, forward, images, y[rows], random)
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
+        ranks.average_statistics(model)
         total += loss.item()
         if not math.isfinite(total):
             raise StageError(f"the loss is no longer a number in epoch {epoch + 1}, batch {step + 1}: lower the rate with --rate")
         progress(epoch * steps + step + 1, recipe.epochs * steps, f"epoch {epoch + 1}/{recipe.epochs}, loss {total / (step + 1):.3f}")
-    return total / steps
+    return ranks.mean(total / steps)
 
 
 def _split(recipe: Recipe) -> tuple[Images, Images]:
@@ -124,16 +155,15 @@ def _state(model: nn.Module, optimiser: SGD, generator: Generator) -> Tensors:
     return {**tensors, "generator": generator.get_state()}
 
 
-def _resume(run: Run, model: nn.Module, optimiser: SGD, generator: Generator) -> int:
+def _resume(saved: tuple[Tensors, int] | None, model: nn.Module, optimiser: SGD, generator: Generator) -> int:
     """Puts everything back as it was after the last finished epoch, and gives its number."""
-    saved = run.checkpoint()
     if saved is None:
         return 0
     tensors, epoch = saved
     try:
         model.load_state_dict({name.removeprefix("model."): value for name, value in tensors.items() if name.startswith("model.")})
     except RuntimeError as wrong:
-        raise StageError(f"the checkpoint of {run.path} does not fit its model; delete it to train from the beginning") from wrong
+        raise StageError("the checkpoint of the run does not fit its model; delete it to train from the beginning") from wrong
     for name, weight in model.named_parameters():
         if f"momentum.{name}" in tensors:
             optimiser.state[weight]["momentum_buffer"] = tensors[f"momentum.{name}"].to(weight.device)
