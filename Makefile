@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 
-.PHONY: setup demo test bench clean
+.PHONY: setup demo test soak bench clean
 
 setup: .venv/ready
 
@@ -21,6 +21,10 @@ test: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest -n $(JOBS)
+
+# An attack suite killed a hundred times at random moments, and resumed.
+soak: setup
+	CCAT_SOAK=100 $(BIN)/pytest -k interrupted_again tests/test_scale.py
 
 # torchattacks pins versions that conflict with those of others: it is put beside them, without its pins.
 .venv/peers: .venv/ready

@@ -2,6 +2,7 @@
 
     run.json                    schema, recipe, versions, device
     log.jsonl                   one line per epoch
+    tensorboard/                the same as event files, where asked for
     checkpoint.safetensors      after every epoch: weights, momentum, random state
     model.safetensors           the trained model
     clean.safetensors           probabilities of the test split
@@ -152,6 +153,11 @@ class Run:
 
     def rewrite_log(self, entries: list[dict[str, Any]]) -> None:
         self._whole("log.jsonl", "".join(json.dumps({"schema": SCHEMA, **entry}) + "\n" for entry in entries).encode())
+
+    @property
+    def events(self) -> Path:
+        """Where TensorBoard finds the training."""
+        return self.path / "tensorboard"
 
     def checkpoint(self) -> tuple[Tensors, int] | None:
         """The state after the last finished epoch and its number."""

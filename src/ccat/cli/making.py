@@ -68,6 +68,7 @@ def add_commands(add: Add) -> None:
         metavar="DIR",
         help="the run directory (default: runs/RECIPE, with a suffix if fields are set)",
     )
+    command.add_argument("--tensorboard", action="store_true", help="write event files for TensorBoard, too")
     command.add_argument("--unverified", action="store_true", help="train on data that cannot be verified, which the run then records")
     command.add_argument(
         "--threads", type=count, default=1, help="more than one is faster on large models, but not bit-identical (default: 1)"
@@ -202,7 +203,7 @@ def train_command(options: Namespace) -> None:
             return
         run = begin(options.run or Path("runs") / default, recipe, device)
         there = run.trained
-        train(run, device, Reporter(recipe.name), ranks)
+        train(run, device, Reporter(recipe.name), ranks, tensorboard=options.tensorboard)
     if there:
         print(f"{run.path} is trained already")
         return

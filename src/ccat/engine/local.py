@@ -21,6 +21,8 @@ import torch
 
 from ccat.engine.work import Common, Result, Unit, Work, WorkerError
 
+_SMALL = 30_000  # bytes
+
 
 def cores() -> int:
     """How many processes can compute at once."""
@@ -46,6 +48,8 @@ class Local:
 
 def _on_processes(work: Work[Common, Unit, Result], common: Common, units: Sequence[Unit], workers: int) -> Iterator[tuple[Unit, Result]]:
     shared = pickle.dumps((work, common))
+    if len(shared) > _SMALL:  # a worker killed before it has read more than a pipe holds would leave this process waiting for ever
+        raise ValueError(f"what units share must be small on local processes, not {len(shared)} bytes: name files instead")
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_begin, initargs=(shared,)) as pool:
         waiting, unit_of = iter(units), dict[Future[bytes], Unit]()
         try:

@@ -30,11 +30,13 @@ POOL, POOL_BYTES = 10_000, 400_000_000
 
 
 class Common(NamedTuple):
-    """What all units share, as each worker gets it once: the run, where it is or what it holds, images, others that attacks draw on."""
+    """What all units share, as each worker gets it once: where the run is, or, for workers on other machines, all that they need of it:
+    the run's files, the images attacked, others that attacks draw on.
+    """
 
     run: Path | Files
-    images: Images
-    pool: Images
+    images: Images | None = None
+    pool: Images | None = None
 
 
 class Unit(NamedTuple):
@@ -75,18 +77,14 @@ def attack(
         shape = _shape(run)
         done, total = 0, sum(weight(unit.attempt.case, shape) for unit in plan.units)
         progress(0, total, f"{len(plan.units)} blocks")
-        common = Common(run.packed() if engine.away else run.path, counted(run.recipe.dataset)[: examples_in(examples)], _pool(run))
+        images = counted(run.recipe.dataset)[: -(-examples // BLOCK) * BLOCK]
+        common = Common(run.packed(), images, _pool(run)) if engine.away else Common(run.path)
         for count, (unit, (result, delta)) in enumerate(engine(_compute, common, plan.units), start=1):
             keep_block(run, unit.attempt, unit.block, result, delta, keep)
             done += weight(unit.attempt.case, shape)
             case = unit.attempt.case
             progress(done, total, f"{count} of {len(plan.units)} blocks, {name_of(case)} {case.name}")
         return len(plan.units)
-
-
-def examples_in(examples: int) -> int:
-    """Blocks are whole."""
-    return -(-examples // BLOCK) * BLOCK
 
 
 def foresee(
@@ -145,14 +143,14 @@ def _compute(common: Common, unit: Unit) -> tuple[Block, Tensor]:
     attempt, device = unit.attempt, unit.device
     run = Run.open(common.run) if isinstance(common.run, Path) else _unpacked(common.run)
     model = model_of(run.path, attempt.weights, device)
-    x, y = (part.to(device) for part in examples_of(common.images, attempt.case.source, unit.block))
+    x, y = (part.to(device) for part in examples_of(common.images or counted(run.recipe.dataset), attempt.case.source, unit.block))
     detectors = {}
     if run.recipe.detector is not None:
         all_of_them = detectors_of(run.path, attempt.weights, tuple(run.detectors()), device, tuple(x.shape[1:]))
         detectors = {name: all_of_them[name] for name in judges(attempt.case, all_of_them, run.first_detector())}
     generator = Generator().manual_seed(attempt.seed_of(unit.block))
     try:
-        return solve(model, x, y, attempt.case, generator, common.pool.floats(), detectors, unit.batch)
+        return solve(model, x, y, attempt.case, generator, (common.pool or _pool(run)).floats(), detectors, unit.batch)
     except (ValueError, MemoryError) as wrong:
         first = unit.block * BLOCK
         raise StageError(f"{label(attempt.case.threat)} {attempt.case.name}, in the block from example {first} on: {wrong}") from wrong

@@ -6,6 +6,7 @@ several processes, the same number of them).
 
 import math
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import torch
@@ -21,6 +22,7 @@ from ccat.models import MODELS, create_model, folded
 from ccat.recipes import Probe, Recipe
 from ccat.stages.ranks import ALONE, Ranks
 from ccat.stages.shared import Progress, StageError, images_of, probabilities_of
+from ccat.stages.tracking import Track, events
 from ccat.store import Run, Tensors
 
 
@@ -30,22 +32,22 @@ def begin(path: Path, recipe: Recipe, device: str) -> Run:
     return Run.create(path, recipe, device)
 
 
-def train(run: Run, device: str, progress: Progress, ranks: Ranks = ALONE) -> None:
-    """Trains what is not trained yet; with others, if there are any."""
+def train(run: Run, device: str, progress: Progress, ranks: Ranks = ALONE, *, tensorboard: bool = False) -> None:
+    """Trains what is not trained yet; with others, if there are any. `tensorboard`: event files beside the log."""
     keep_freed()
-    with run.writing():
+    with run.writing(), events(run.events, len(run.log())) if tensorboard else nullcontext(lambda _: None) as track:
         if not ranks.told(run.trained):
-            _train(run.recipe, run, device, progress, ranks)
+            _train(run.recipe, run, device, progress, ranks, track)
 
 
 def help_train(recipe: Recipe, device: str, ranks: Ranks) -> None:
     """The part of those that are not the first: they compute and write nothing."""
     keep_freed()
     if not ranks.told(False):
-        _train(recipe, None, device, lambda *_: None, ranks)
+        _train(recipe, None, device, lambda *_: None, ranks, lambda _: None)
 
 
-def _train(recipe: Recipe, run: Run | None, device: str, progress: Progress, ranks: Ranks) -> None:
+def _train(recipe: Recipe, run: Run | None, device: str, progress: Progress, ranks: Ranks, track: Track) -> None:
     training, held_out = _split(recipe)
     if recipe.batch % ranks.count:
         raise StageError(
@@ -68,6 +70,7 @@ def _train(recipe: Recipe, run: Run | None, device: str, progress: Progress, ran
         entry |= {"processes": ranks.count} if ranks.count > 1 else {}
         log.append(entry | _probe(recipe.probe, model, held_out, Generator().manual_seed(int(digest([recipe.seed, epoch])[:15], 16))))
         run.rewrite_log(log)
+        track(log[-1])
         run.save_checkpoint(_state(model, optimiser, generator), epoch)
     if run is not None:
         run.save_model(model.cpu())
