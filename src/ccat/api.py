@@ -25,6 +25,7 @@ from ccat.progress import Reporter
 from ccat.recipes import Case, Given, label
 from ccat.report import as_markdown, tables
 from ccat.results import Answers, Attacked, Evaluation, Measured
+from ccat.stages.forecast import fitting
 from ccat.stages.measure import answers, attacked, groups
 from ccat.stages.shared import HELD_OUT, Progress, probabilities_of
 from ccat.stages.solving import Function, solve, take_over
@@ -80,6 +81,7 @@ def evaluate(
     tpr: float = 0.99,
     name: str = "model",
     progress: Progress | None = None,
+    batch: int | None = None,
 ) -> Result:
     """Attacks a model and says what gets through.
 
@@ -87,7 +89,8 @@ def evaluate(
     images, labels: counted; the first `examples` of them, by default all, are attacked. held_out: others that choose τ so that a share
     `tpr` of the correct ones is accepted; without them the last images, up to 1000, but at most half, are split off, and the table says so.
     threats: what the attacker may do, by default the suite's own for such images. suite: which attacks (None: only `attacks`).
-    attacks: those of others. seen: the threats it was trained with, which tables mark.
+    attacks: those of others. seen: the threats it was trained with, which tables mark. batch: how many images go through the model at once,
+    by default what memory holds, at most 100.
     """
     (x, y), (x_val, y_val), notes = _split(images, labels, held_out)
     device = next((weight.device for weight in model.parameters()), torch.device("cpu")) if isinstance(model, nn.Module) else "cpu"
@@ -103,7 +106,8 @@ def evaluate(
         clean, chosen = (answers(probabilities_of(model, part).numpy(), y_of.numpy()) for part, y_of in ((x, y), (x_val, y_val)))
         threshold(chosen.outcome, tpr)  # too few held-out images are refused before anything is attacked
         report = progress or (Reporter(name) if sys.stderr.isatty() else lambda *_: None)
-        found = _attack(model, x[:count], y[:count], x_val, units, device, report)
+        batch = batch or fitting(model, x[:1], str(device), 1)
+        found = _attack(model, x[:count], y[:count], x_val, units, device, report, batch)
     measured = Measured(
         run=name,
         recipe={},
@@ -124,23 +128,27 @@ def evaluate(
     )
 
 
-Unit = tuple[Case, int, Callable[[nn.Module, Tensor, Tensor, int, Tensor], tuple[Block, Tensor]]]
+Unit = tuple[Case, int, Callable[[nn.Module, Tensor, Tensor, int, Tensor, int], tuple[Block, Tensor]]]
 
 
 def _units(suite: str | None, x: Tensor, threats: Sequence[Threat], attacks: Sequence[External]) -> list[Unit]:
-    """Each restart of each case, as a function of model, images, labels, block and pool."""
+    """Each restart of each case, as a function of model, images, labels, block, pool and batch."""
     units: list[Unit] = []
     for case in () if suite is None else select(suite, tuple(x.shape[1:]), threats=threats):
         for restart in range(case.restarts):
             attempt = Attempt.of(case, restart, "", "")
 
-            def ours(model: nn.Module, x: Tensor, y: Tensor, block: int, pool: Tensor, attempt: Attempt = attempt) -> tuple[Block, Tensor]:
-                return solve(model, x, y, attempt.case, Generator().manual_seed(attempt.seed_of(block)), pool)
+            def ours(
+                model: nn.Module, x: Tensor, y: Tensor, block: int, pool: Tensor, batch: int, attempt: Attempt = attempt
+            ) -> tuple[Block, Tensor]:
+                return solve(model, x, y, attempt.case, Generator().manual_seed(attempt.seed_of(block)), pool, batch=batch)
 
             units.append((case, restart, ours))
     for number, one in enumerate(attacks):
 
-        def theirs(model: nn.Module, x: Tensor, y: Tensor, block: int, pool: Tensor, one: External = one) -> tuple[Block, Tensor]:
+        def theirs(
+            model: nn.Module, x: Tensor, y: Tensor, block: int, pool: Tensor, batch: int, one: External = one
+        ) -> tuple[Block, Tensor]:
             return take_over(model, x, y, one.threat, one.function, one.name)
 
         units.append((Case(one.name, one.name, one.threat, Given(str(number)), other_class_confidence), 0, theirs))
@@ -148,7 +156,14 @@ def _units(suite: str | None, x: Tensor, threats: Sequence[Threat], attacks: Seq
 
 
 def _attack(
-    model: nn.Module, x: Tensor, y: Tensor, pool: Tensor, units: Sequence[Unit], device: torch.device | str, progress: Progress
+    model: nn.Module,
+    x: Tensor,
+    y: Tensor,
+    pool: Tensor,
+    units: Sequence[Unit],
+    device: torch.device | str,
+    progress: Progress,
+    batch: int,
 ) -> list[tuple[Case, Attacked, Tensor]]:
     found = []
     starts = range(0, len(x), BLOCK)
@@ -158,7 +173,7 @@ def _attack(
             part, of = x[start : start + BLOCK].to(device), y[start : start + BLOCK].to(device)
             if case.source == "noise":
                 part, of = torch.rand(part.shape, generator=Generator().manual_seed(block)).to(part), torch.zeros_like(of)
-            result, delta = function(model, part, of, block, pool.to(device))
+            result, delta = function(model, part, of, block, pool.to(device), batch)
             blocks.append(result)
             deltas.append(delta)
             progress(number * len(starts) + block + 1, len(units) * len(starts), f"{label(case.threat)} {case.name}")
