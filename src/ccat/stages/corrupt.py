@@ -41,7 +41,7 @@ def corrupt(run: Run, device: str, progress: Progress, examples: int | None = No
 def _scores(run: Run, images: Images, device: str) -> Tensor:
     """Of the detector that was fitted first."""
     fit_missing(run, [], device, lambda *_: None)
-    detectors = detectors_of(run.path, run.weights, tuple(run.detectors()), device)
+    detectors = detectors_of(run.path, run.weights, tuple(run.detectors()), device, tuple(images.x.shape[1:]))
     return detectors[run.first_detector()](images.floats().to(device))
 
 
