@@ -10,7 +10,8 @@ from truth import seeded
 
 import ccat
 from ccat import External, Images, Linf, adapters, metrics
-from ccat.stages.solving import Function
+from ccat.stages.solving import Function, solve
+from ccat.suites import SUITES
 
 
 @pytest.fixture(scope="module")
@@ -176,3 +177,20 @@ def test_bad_data_are_refused(model: nn.Module, data: tuple[Tensor, Tensor, tupl
         ccat.evaluate(model, x, y, held_out=held_out, suite=None)
     with pytest.raises(ValueError, match="one image cannot be counted"):
         ccat.evaluate(model, x[:1], y[:1])
+
+
+def test_no_pass_takes_more_images_than_asked_for() -> None:
+    class Watched(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.sizes = torch.nn.Linear(16, 3), list[int]()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.sizes.append(len(x))
+            out: torch.Tensor = self.layer(x.flatten(1))
+            return out
+
+    model, generator = Watched(), torch.Generator().manual_seed(0)
+    case = SUITES["demo"][0]
+    solve(model, torch.rand(20, 1, 4, 4), torch.zeros(20, dtype=torch.int64), case, generator, None, batch=6)
+    assert model.sizes == [6, 6, 6, 2], "the model itself is asked for what its copy found"

@@ -124,6 +124,43 @@ def test_rectifiers_work_in_place_only_where_nobody_notices(first: bool) -> None
     assert not any(module.inplace for module in fast.modules() if isinstance(module, nn.ReLU))
 
 
+class Late(nn.Module):
+    """A rectifier that only dark images tell from none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.relu, self.layer = nn.ReLU(), nn.Linear(64, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = x.flatten(1) - 0.2
+        out: Tensor = self.layer(self.relu(h)) + 10 * h[:, :10]
+        return out
+
+
+class Viewed(nn.Module):
+    """As many are written: a view of what a convolution put out, which must lie in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution, self.layer = nn.Conv2d(3, 8, 3), nn.Linear(8 * 36, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.convolution(x).relu()
+        out: Tensor = self.layer(h.view(len(h), -1))
+        return out
+
+
+def test_what_would_change_the_answer_is_taken_back() -> None:
+    bright = torch.full((4, 1, 8, 8), 0.5, dtype=torch.float64)
+    bright[1:] = 0
+    late, viewed, x = Late().double(), Viewed().double(), torch.rand(3, 3, 8, 8, dtype=torch.float64)
+    torch.testing.assert_close(folded(late, bright)(bright), late(bright).detach())
+    fast = folded(viewed, x)
+    torch.testing.assert_close(fast(x), viewed(x).detach())
+    image = x.clone().requires_grad_()
+    torch.autograd.grad(fast(image).sum(), image)
+
+
 def test_a_resnet_keeps_channels_last_and_gradients_come_back_in_order() -> None:
     model = trained("resnet20")
     x = torch.rand(2, 3, 32, 32, generator=seeded(), dtype=torch.float64)

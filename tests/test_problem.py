@@ -11,8 +11,10 @@ from truth import Small, seeded
 
 from ccat import (
     APGD,
+    L0,
     L2,
     PGD,
+    CornerSearch,
     Estimated,
     Found,
     Frame,
@@ -252,6 +254,41 @@ def test_what_is_sure_already_costs_nothing_and_changes_nothing(attack: Any) -> 
     assert one.value.equal(other.value)
     assert one.delta.equal(other.delta)
     assert resting.counts.forwards < 0.9 * going.counts.forwards
+
+
+@pytest.mark.parametrize("attack", [*ATTACKS, CornerSearch(30)], ids=str)
+def test_where_all_are_sure_already_every_attack_ends(attack: Any) -> None:
+    x, y, pool = torch.full((6, 1, 4, 4), 0.9), torch.zeros(6, dtype=torch.int64), torch.rand(5, 1, 4, 4, generator=seeded(1))
+    threat: Threat = L0(2) if isinstance(attack, CornerSearch) else Linf(0.1)
+    one = Problem.of(Counting(), x, y, threat, other_class_confidence, pool)
+    assert attack(one, seeded(2)).value.tolist() == [0] * 6
+    assert one.counts.forwards <= 6 * 30
+
+
+def test_scores_may_be_finer_than_images() -> None:
+    class Fine(Counting):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x).double()
+
+    x = torch.rand(4, 1, 4, 4, generator=seeded()) * torch.tensor([0.05, 1, 0.05, 1])[:, None, None, None]
+    logits = Fine()
+    found = PGD(30, 0.02)(Problem(x, Linf(0.1), Score(logits)), seeded())
+    assert found.value.dtype == torch.float64
+    assert (found.value[1::2] == 5).all(), "the most there is"
+    assert (found.value[::2] < 5).all()
+
+
+class Score:
+    """Of someone's own, with the most it can be."""
+
+    most = 5.0
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+
+    def __call__(self, images: Tensor, rows: Tensor) -> Tensor:
+        logits: Tensor = self.model(images)
+        return logits[:, 1].clamp(max=self.most)
 
 
 def test_what_steps_can_no_longer_change_costs_nothing() -> None:

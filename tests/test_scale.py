@@ -119,6 +119,19 @@ def test_a_suite_on_a_cluster_that_loses_a_node_gives_the_same_bytes(
     assert "0 blocks computed" in says(capsys, "attack", "away", "--suite", "tiny", "--examples", "300", "--engine", "ray")
 
 
+def test_a_cluster_that_is_not_there_is_said_at_once_and_nothing_is_planned(
+    here: Path,  # noqa: F811
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["train", *TINY, "--epochs", "1", "--run", "runs/tiny"])
+    command = [sys.executable, "-m", "ccat", "attack", "tiny", "--engine", "ray", "--address", "127.0.0.1:9"]
+    refused = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert refused.returncode == 2
+    assert "ccat: there is no Ray cluster at 127.0.0.1:9 (" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert Run.open(Path("runs/tiny")).plan() == []
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -176,7 +189,9 @@ def test_training_together_survives_a_lost_process_and_keeps_others_out(here: Pa
     wait_for("runs/killed/checkpoint.safetensors", process)
     assert "runs/killed is in use by another process (process" in says(capsys, "train", *arguments, "--run", "runs/killed", error=True)
     second = torchrun(*arguments, "--out", "runs/killed")
-    assert "runs/killed is in use by another process" in second.communicate()[1]
+    said = second.communicate()[1]
+    assert "runs/killed is in use by another process" in said
+    assert "closed by peer" not in said, "the others end without a word"
     assert second.returncode != 0
     os.kill(random.choice(_ranks(process.pid)), signal.SIGKILL)
     process.communicate()
@@ -213,6 +228,8 @@ def test_tensorboard_shows_the_log(here: Path) -> None:  # noqa: F811
     losses = [(event.step, event.value) for event in shown.Scalars("loss")]
     log = Run.open(Path("runs/tracked")).log()
     assert losses == [(entry["epoch"], pytest.approx(entry["loss"])) for entry in log]
+    main(["train", *TINY, "--epochs", "3", "--run", "runs/tracked", "--tensorboard"])
+    assert len(list(Path("runs/tracked/tensorboard").iterdir())) == 1, "what is trained writes no more"
     assert {"clean_error", "adversarial_confidence"} <= set(shown.Tags()["scalars"])
 
 

@@ -29,7 +29,7 @@ def keep_freed() -> None:
 def free(device: str) -> float:
     """Bytes of memory that can still be used; infinite where nobody says."""
     if device.startswith("cuda"):
-        return torch.cuda.mem_get_info(device)[0]
+        return torch.cuda.mem_get_info(torch.device(device) if ":" in device else torch.cuda.current_device())[0]
     return min(_available(Path("/proc/meminfo")), _allowed(Path("/sys/fs/cgroup")))
 
 
@@ -43,8 +43,9 @@ def _available(file: Path) -> float:
 
 
 def _allowed(group: Path) -> float:
-    """What a container may use and does not yet."""
+    """What a container may use and does not yet, files that are only cached aside."""
     try:
-        return int((group / "memory.max").read_text()) - int((group / "memory.current").read_text())
-    except (OSError, ValueError):  # no such group, or "max"
+        cached = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())["inactive_file"]
+        return int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()) + int(cached)
+    except (OSError, ValueError, KeyError):  # no such group, or "max"
         return math.inf

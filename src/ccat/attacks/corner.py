@@ -64,4 +64,6 @@ class CornerSearch:
             values[pixel] = torch.where(better, trial.value, values[pixel])
             corners[:, :, pixel] = torch.where(better[:, None], corner, corners[:, :, pixel])
             found = improve(found, trial)
+            if problem.over:
+                break
         return found, values.T, corners.view_as(x)

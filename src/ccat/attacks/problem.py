@@ -95,20 +95,20 @@ class Problem:
         """Projected and scored, one forward. `rows` says which examples the perturbations belong to, all in order by default."""
         with torch.no_grad():
             delta, image, places = self._place(delta, rows)
-            (value,) = self._pass(lambda image, rows: (self._scored(image, rows),), image, places, whole=rows is None)
+            (value,) = self._pass(image, places, whole=rows is None)
             return Found(delta, value)
 
     def climb(self, delta: Tensor, rows: Tensor | None = None) -> tuple[Found, Tensor]:
         """As `at`, with the gradient of the score at the image: one forward and one backward."""
         with torch.no_grad():
             delta, image, places = self._place(delta, rows)
-            value, gradient = self._pass(self._climbed, image, places, whole=rows is None)
+            value, gradient = self._pass(image, places, whole=rows is None, gradient=True)
             return Found(delta, value), gradient
 
     def probe(self, images: Tensor) -> Tensor:
         """The score at any images in [0,1], one per example, allowed or not: for estimates, never a result."""
         with torch.no_grad():
-            (value,) = self._pass(lambda image, rows: (self._scored(image, rows),), images.clamp(0, 1), self._all, whole=True, result=False)
+            (value,) = self._pass(images.clamp(0, 1), self._all, whole=True, result=False)
             return value
 
     def images(self, found: Found) -> Tensor:
@@ -144,22 +144,25 @@ class Problem:
         delta = delta.clamp(*self._bounds) if self._bounds and rows is None else self.threat.project(x, delta)
         return delta, (x + delta).clamp_(0, 1), places
 
-    def _pass(
-        self, function: Callable[[Tensor, Tensor], tuple[Tensor, ...]], image: Tensor, rows: Tensor, *, whole: bool, result: bool = True
-    ) -> tuple[Tensor, ...]:
-        """The function of (image, rows), of those whose search goes on, in parts. `result`: what scores the most ends its search."""
+    def _pass(self, image: Tensor, rows: Tensor, *, whole: bool, gradient: bool = False, result: bool = True) -> tuple[Tensor, ...]:
+        """Values, and gradients if asked for, of those whose search goes on, in parts. `result`: what scores the most ends its search."""
+        function = self._climbed if gradient else self._valued
         going = self.rest.going() if self.rest is not None and whole else None
         if going is None:
             found = self.passes.through(function, image, rows)
         else:
-            some = self.passes.through(function, image[going], going) if len(going) else ()
-            empty = (image.new_full((len(image),), -math.inf), torch.zeros_like(image))
-            found = tuple(part.index_copy_(0, going, one) for part, one in zip(empty, some, strict=False)) or empty
+            found = (image.new_full((len(image),), -math.inf), torch.zeros_like(image))[: 1 + gradient]
+            if len(going):
+                some = self.passes.through(function, image[going], going)
+                found = tuple(part.to(one.dtype).index_copy_(0, going, one) for part, one in zip(found, some, strict=True))
         if self.rest is not None and whole and result:
             self.rest.see(found[0])
         return found
 
-    def _climbed(self, image: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    def _valued(self, image: Tensor, rows: Tensor) -> tuple[Tensor, ...]:
+        return (self._scored(image, rows),)
+
+    def _climbed(self, image: Tensor, rows: Tensor) -> tuple[Tensor, ...]:
         with torch.enable_grad():
             image = image.detach().requires_grad_()
             value = self._scored(image, rows)

@@ -201,7 +201,11 @@ def train_command(options: Namespace) -> None:
         if not ranks.first:
             help_train(recipe, device, ranks)
             return
-        run = begin(options.run or Path("runs") / default, recipe, device)
+        try:
+            run = begin(options.run or Path("runs") / default, recipe, device)
+        except BaseException:
+            ranks.told(True)  # the others have nothing to do
+            raise
         there = run.trained
         train(run, device, Reporter(recipe.name), ranks, tensorboard=options.tensorboard)
     if there:

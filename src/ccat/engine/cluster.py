@@ -1,8 +1,12 @@
 """Units of work on a Ray cluster: as tasks, which Ray runs again elsewhere when a worker or a node is lost."""
 
+import os
 import pickle
+import socket
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -10,6 +14,7 @@ import torch
 from ccat.engine.work import Common, Result, Unit, Work, WorkerError
 
 _LIVES = 10  # how often a task is run again after the worker or the node it was on was lost
+_PATIENCE = 10.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -24,15 +29,19 @@ class Ray:
     gpus: float = 0
     away: ClassVar[bool] = True
 
-    def __call__(self, work: Work[Common, Unit, Result], common: Common, units: Sequence[Unit]) -> Iterator[tuple[Unit, Result]]:
+    def ready(self) -> None:
+        """Connects, unless this process is connected already, and stays so."""
         ray = _ray()
-        began = not ray.is_initialized()
-        if began:
+        if not ray.is_initialized():
             _connect(ray, self.address)
+        self._require_room(ray)
+
+    def __call__(self, work: Work[Common, Unit, Result], common: Common, units: Sequence[Unit]) -> Iterator[tuple[Unit, Result]]:
+        self.ready()
+        ray = _ray()
         pending: dict[Any, Unit] = {}
         waiting = iter(units)
         try:
-            self._require_room(ray)
             shared = ray.put(pickle.dumps((work, common)))
             task = ray.remote(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=_LIVES, scheduling_strategy="SPREAD")(_on_worker)
             while True:
@@ -53,8 +62,6 @@ class Ray:
         finally:
             for reference in pending:
                 ray.cancel(reference, force=True)
-            if began:
-                ray.shutdown()
 
     def _slots(self, ray: Any) -> int:
         """How many tasks run at once, on the nodes that there are now."""
@@ -79,11 +86,28 @@ def _ray() -> Any:
 
 
 def _connect(ray: Any, address: str | None) -> None:
+    _require_listening(address)
     try:
         ray.init(address=address, log_to_driver=False, logging_level="ERROR", **({"include_dashboard": False} if address is None else {}))
     except (ConnectionError, RuntimeError, ValueError) as failed:
         first = str(failed).splitlines()[0] if str(failed) else type(failed).__name__
         raise WorkerError(f"there is no Ray cluster at {address or 'this machine'} ({first})") from failed
+
+
+def _require_listening(address: str | None) -> None:
+    """Ray itself would try for minutes."""
+    if address == "auto":
+        current = Path(tempfile.gettempdir()) / "ray" / "ray_current_cluster"  # where `ray start` leaves it
+        address = os.environ.get("RAY_ADDRESS") or (current.read_text().strip() if current.exists() else "")
+        if not address:
+            raise WorkerError("this machine is not part of a Ray cluster: `ray start --head`, or name the --address of one")
+    if address is None or "://" in address or ":" not in address:
+        return
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
+    except (OSError, ValueError, OverflowError) as refused:
+        raise WorkerError(f"there is no Ray cluster at {address} ({refused})") from refused
 
 
 _shared: dict[Any, tuple[Any, Any]] = {}  # in a worker: the work and what all units have in common, by where Ray keeps it

@@ -36,6 +36,9 @@ class Local:
     workers: int = 1
     away: ClassVar[bool] = False
 
+    def ready(self) -> None:
+        """It always is."""
+
     def __call__(self, work: Work[Common, Unit, Result], common: Common, units: Sequence[Unit]) -> Iterator[tuple[Unit, Result]]:
         workers = min(self.workers, len(units))
         if workers > 1:

@@ -23,5 +23,8 @@ class Engine(Protocol):
     def away(self) -> bool:
         """Whether workers may be on other machines, which see none of the files of this one."""
 
+    def ready(self) -> None:
+        """Refuses at once what could never run."""
+
     def __call__(self, work: Work[Common, Unit, Result], common: Common, units: Sequence[Unit]) -> Iterator[tuple[Unit, Result]]:
         """Each unit with its result, as they are done."""

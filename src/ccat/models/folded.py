@@ -19,29 +19,33 @@ _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 def folded(model: nn.Module, x: Tensor, *, tuned: bool = True) -> nn.Module:
     """In evaluation mode, no weight with a gradient, each batch normalisation that takes in what a convolution puts out folded into it.
 
-    The first image is sent through to see which those are, and again to see that the answer stays the same. A model that cannot be copied
-    is given back as it is.
+    Some images and some noise are sent through to see which those are, and again after each change to see that answers and gradients stay
+    the same; what changes them is taken back. A model that cannot be copied is given back as it is.
     """
     try:
         fast = copy.deepcopy(model)
     except (RuntimeError, TypeError, NotImplementedError, AttributeError):  # hooks, generators, weights that are no leaves
         return model
     fast.eval().requires_grad_(False)
+    noise = torch.rand((2, *x.shape[1:]), generator=torch.Generator().manual_seed(0), dtype=x.dtype).to(x.device)
+    probe = torch.cat([x[:1], noise])
     with torch.no_grad():
-        answer = fast(x[:1])
-        pairs = _pairs(fast, x[:1])
-        if not _fold(fast, pairs, x[:1], answer):
+        answer = fast(probe)
+        pairs = _pairs(fast, probe)
+        if not _fold(fast, pairs, probe, answer):
             for pair in pairs:
-                _fold(fast, [pair], x[:1], answer)
+                _fold(fast, [pair], probe, answer)
     fast.requires_grad_(False)
     if tuned:
-        _in_place(fast, x[:1], answer)
+        _in_place(fast, probe, answer)
     if tuned and x.device.type == "cpu":
         strided = [(name, module) for name, module in fast.named_modules() if isinstance(module, nn.Conv2d) and suits(module)]
         for name, module in strided:
             _replace(fast, name, Strided(module))
         if not strided:
             fast.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+            if not _answers(fast, probe, answer):  # it asks for a view of something that lies otherwise
+                fast.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
     return fast
 
 
@@ -65,16 +69,22 @@ def _in_place(model: nn.Module, x: Tensor, answer: Tensor) -> None:
     old = [module.inplace for module in rectifiers]
     for module in rectifiers:
         module.inplace = True
+    if not _answers(model, x, answer):
+        for module, was in zip(rectifiers, old, strict=True):
+            module.inplace = was
+
+
+def _answers(model: nn.Module, x: Tensor, answer: Tensor) -> bool:
+    """Whether it still does, and has a gradient."""
     try:
         with torch.enable_grad():
             image = x.clone().requires_grad_()
-            same = torch.allclose(logits := model(image), answer, rtol=1e-3, atol=1e-4)
-            torch.autograd.grad(logits.sum(), image)
-    except RuntimeError:  # a gradient needs what was changed
-        same = False
-    if not same:
-        for module, was in zip(rectifiers, old, strict=True):
-            module.inplace = was
+            logits = model(image)
+            if logits.requires_grad:
+                torch.autograd.grad(logits.sum(), image)
+    except RuntimeError:
+        return False
+    return torch.allclose(logits, answer, rtol=1e-3, atol=1e-4)
 
 
 def _pairs(model: nn.Module, x: Tensor) -> list[tuple[str, str]]:

@@ -73,7 +73,11 @@ def attack(
             require_data(run)
             fit_missing(run, [case.threat for case in cases], "cpu" if engine.away else device, progress)
         plan = _plan(run, cases, examples, engine, device, keep, batch)
+        if plan.units:
+            engine.ready()
         run.add_to_plan(suite, examples, [attempt.key for attempt in plan.attempts])
+        if not plan.units:
+            return 0
         shape = _shape(run)
         done, total = 0, sum(weight(unit.attempt.case, shape) for unit in plan.units)
         progress(0, total, f"{len(plan.units)} blocks")

@@ -90,7 +90,10 @@ def joined(device: str) -> Iterator[tuple[Ranks, str]]:
     if device == "mps":
         raise StageError("several processes cannot train on mps: use --device cpu")
     if device == "cuda":
-        device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
+        local = int(os.environ.get("LOCAL_RANK", "0"))
+        if local >= torch.cuda.device_count():
+            raise StageError(f"torchrun starts more processes here than there are GPUs: --nproc-per-node {torch.cuda.device_count()}")
+        device = f"cuda:{local}"
         torch.cuda.set_device(device)
     distributed.init_process_group("nccl" if device.startswith("cuda") else "gloo", timeout=_TIMEOUT)
     try:

@@ -62,7 +62,8 @@ def solve(
     problem = posed(model, x, y, case, pool, detectors, batch)
     block, delta = _block(model, problem, case.attack(problem, generator), begin)
     images = (x + delta.to(x)).clamp(0, 1)
-    return replace(block, scores={name: one(images) for name, one in detectors.items()} or None), delta
+    scores = {name: problem.passes.through(lambda part, _, one=one: (one(part),), images, y)[0] for name, one in detectors.items()}  # type: ignore[misc]
+    return replace(block, scores=scores or None), delta
 
 
 def take_over(model: nn.Module, x: Tensor, y: Tensor, threat: Threat, function: Function, name: str) -> tuple[Block, Tensor]:
@@ -100,7 +101,8 @@ def checked(x: Tensor, x_adv: Tensor, threat: Threat, name: str) -> Tensor:
 
 
 def _block(model: nn.Module, problem: Problem, found: Found, begin: float) -> tuple[Block, Tensor]:
-    probabilities = probabilities_of(model, problem.images(found))
+    images = problem.images(found)
+    (probabilities,) = problem.passes.through(lambda part, _: (probabilities_of(model, part),), images, found.value)
     counts = problem.counts
     return Block(probabilities, found.value.cpu(), time.monotonic() - begin, counts.forwards, counts.backwards), found.delta.cpu()
 

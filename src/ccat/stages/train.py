@@ -6,7 +6,7 @@ several processes, the same number of them).
 
 import math
 import time
-from contextlib import nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 
 import torch
@@ -35,8 +35,17 @@ def begin(path: Path, recipe: Recipe, device: str) -> Run:
 def train(run: Run, device: str, progress: Progress, ranks: Ranks = ALONE, *, tensorboard: bool = False) -> None:
     """Trains what is not trained yet; with others, if there are any. `tensorboard`: event files beside the log."""
     keep_freed()
-    with run.writing(), events(run.events, len(run.log())) if tensorboard else nullcontext(lambda _: None) as track:
-        if not ranks.told(run.trained):
+    with ExitStack() as open_while_training:
+        try:
+            open_while_training.enter_context(run.writing())
+            trained, saved = run.trained, run.checkpoint()
+            track: Track = lambda _: None  # noqa: E731
+            if tensorboard and not trained:
+                track = open_while_training.enter_context(events(run.events, saved[1] if saved else 0))
+        except BaseException:
+            ranks.told(True)  # the others have nothing to do
+            raise
+        if not ranks.told(trained):
             _train(run.recipe, run, device, progress, ranks, track)
 
 
