@@ -22,6 +22,8 @@ import torch
 from ccat.engine.work import Common, Result, Unit, Work, WorkerError
 
 _SMALL = 30_000  # bytes
+_PATIENCE = 5.0  # seconds
+_KILLED = "a worker process was killed, perhaps for lack of memory; what is finished is stored, start again"
 
 
 def cores() -> int:
@@ -61,13 +63,13 @@ def _on_processes(work: Work[Common, Unit, Result], common: Common, units: Seque
                     unit_of[pool.submit(_packed, unit)] = unit
                 if not unit_of:
                     return
-                done, _ = wait(unit_of, return_when=FIRST_COMPLETED)
+                done, _ = wait(unit_of, _PATIENCE, return_when=FIRST_COMPLETED)
+                if not done and any(process.exitcode is not None for process in list((pool._processes or {}).values())):
+                    raise WorkerError(_KILLED)  # while it started, when the pool does not watch it yet
                 for future in done:
                     yield unit_of.pop(future), pickle.loads(future.result())
         except BrokenProcessPool as broken:
-            raise WorkerError(
-                "a worker process was killed, perhaps for lack of memory; what is finished is stored, start again"
-            ) from broken
+            raise WorkerError(_KILLED) from broken
         except BaseException:  # an error, an interrupt, or nobody wants more: end the workers at once
             for process in list((pool._processes or {}).values()):
                 process.terminate()
