@@ -4,6 +4,7 @@ strided convolutions with a faster backward or channels last in memory, a quarte
 
 import copy
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -27,25 +28,27 @@ def folded(model: nn.Module, x: Tensor, *, tuned: bool = True) -> nn.Module:
     except (RuntimeError, TypeError, NotImplementedError, AttributeError):  # hooks, generators, weights that are no leaves
         return model
     fast.eval().requires_grad_(False)
-    noise = torch.rand((2, *x.shape[1:]), generator=torch.Generator().manual_seed(0), dtype=x.dtype).to(x.device)
+    noise = torch.rand((1, *x.shape[1:]), generator=torch.Generator().manual_seed(0), dtype=x.dtype).to(x.device)
     probe = torch.cat([x[:1], noise])
     with torch.no_grad():
-        answer = fast(probe)
-        pairs = _pairs(fast, probe)
+        pairs, answer = _pairs(fast, probe)
         if not _fold(fast, pairs, probe, answer):
             for pair in pairs:
                 _fold(fast, [pair], probe, answer)
     fast.requires_grad_(False)
-    if tuned:
-        _in_place(fast, probe, answer)
-    if tuned and x.device.type == "cpu":
+    if not tuned:
+        return fast
+    if x.device.type == "cpu":
         strided = [(name, module) for name, module in fast.named_modules() if isinstance(module, nn.Conv2d) and suits(module)]
         for name, module in strided:
             _replace(fast, name, Strided(module))
-        if not strided:
-            fast.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-            if not _answers(fast, probe, answer):  # it asks for a view of something that lies otherwise
-                fast.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+    last = x.device.type == "cpu" and not strided
+    rectifiers = {module: module.inplace for module in fast.modules() if isinstance(module, nn.ReLU)}
+    changed = dict.fromkeys(rectifiers, True)
+    for in_place, channels_last in ((changed, last), (rectifiers, last), (changed, False), (rectifiers, False)):
+        _arrange(fast, in_place, channels_last=channels_last)
+        if _answers(fast, probe, answer):
+            break
     return fast
 
 
@@ -63,15 +66,13 @@ def _fold(model: nn.Module, pairs: list[tuple[str, str]], x: Tensor, answer: Ten
     return False
 
 
-def _in_place(model: nn.Module, x: Tensor, answer: Tensor) -> None:
-    """Rectifiers that change their input where it lies, if the answer stays the same: where it is used elsewhere too, it would not."""
-    rectifiers = [module for module in model.modules() if isinstance(module, nn.ReLU)]
-    old = [module.inplace for module in rectifiers]
-    for module in rectifiers:
-        module.inplace = True
-    if not _answers(model, x, answer):
-        for module, was in zip(rectifiers, old, strict=True):
-            module.inplace = was
+def _arrange(model: nn.Module, in_place: Mapping[nn.ReLU, bool], *, channels_last: bool) -> None:
+    """Rectifiers that change their input where it lies, which shows where that is used elsewhere, too; and how weights lie in memory, which
+    shows where someone asks for a view.
+    """
+    for rectifier, changing in in_place.items():
+        rectifier.inplace = changing
+    model.to(memory_format=torch.channels_last if channels_last else torch.contiguous_format)  # type: ignore[call-overload]
 
 
 def _answers(model: nn.Module, x: Tensor, answer: Tensor) -> bool:
@@ -87,8 +88,8 @@ def _answers(model: nn.Module, x: Tensor, answer: Tensor) -> bool:
     return torch.allclose(logits, answer, rtol=1e-3, atol=1e-4)
 
 
-def _pairs(model: nn.Module, x: Tensor) -> list[tuple[str, str]]:
-    """Names of convolutions and of the normalisations that take in their outputs, each used once."""
+def _pairs(model: nn.Module, x: Tensor) -> tuple[list[tuple[str, str]], Tensor]:
+    """Names of convolutions and of the normalisations that take in their outputs, each used once; and what the model answers."""
     names = {module: name for name, module in model.named_modules()}
     made: list[tuple[Tensor, str]] = []
     taken: list[tuple[str, str]] = []
@@ -105,11 +106,11 @@ def _pairs(model: nn.Module, x: Tensor) -> list[tuple[str, str]]:
     handles = [module.register_forward_hook(leave) for module in names if isinstance(module, _CONVOLUTIONS)]
     handles += [module.register_forward_pre_hook(enter) for module in names if isinstance(module, _NORMS) and module.track_running_stats]
     try:
-        model(x)
+        answer = model(x)
     finally:
         for handle in handles:
             handle.remove()
-    return [pair for pair in taken if used[pair[0]] == used[pair[1]] == 1]
+    return [pair for pair in taken if used[pair[0]] == used[pair[1]] == 1], answer
 
 
 def _replace(model: nn.Module, name: str, module: nn.Module) -> None:
