@@ -194,3 +194,9 @@ def test_no_pass_takes_more_images_than_asked_for() -> None:
     case = SUITES["demo"][0]
     solve(model, torch.rand(20, 1, 4, 4), torch.zeros(20, dtype=torch.int64), case, generator, None, batch=6)
     assert model.sizes == [6, 6, 6, 2], "the model itself is asked for what its copy found"
+
+
+def test_a_batch_of_nothing_is_refused() -> None:
+    model = nn.Sequential(nn.Flatten(), nn.Linear(16, 3))
+    with pytest.raises(ValueError, match="batch must be"):
+        ccat.evaluate(model, torch.rand(40, 1, 4, 4), torch.zeros(40, dtype=torch.int64), threats=[Linf(0.1)], batch=0)

@@ -126,6 +126,11 @@ def test_from_training_to_a_table(trained: Run, mnist_test: Images, capsys: pyte
     assert table(says(capsys, "evaluate", "tiny", "--tau", "9/10"))["τ"] == "0.900"
 
 
+def test_what_is_trained_needs_its_checkpoint_no_more(trained: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    (trained.path / "checkpoint.safetensors").write_bytes(b"damaged")
+    assert "is trained already" in says(capsys, "train", *TINY, "--epochs", "1", "--run", "runs/tiny")
+
+
 def test_a_dry_run_says_what_each_case_costs_and_writes_nothing(trained: Run, capsys: pytest.CaptureFixture[str]) -> None:
     before = {file: file.stat().st_mtime_ns for file in trained.path.rglob("*")}
     command = ["attack", "tiny", "--suite", "tiny", "--examples", "200", "--workers", "2"]

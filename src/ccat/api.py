@@ -18,6 +18,7 @@ from torch import Generator, Tensor, nn
 from ccat.attacks.inputs import require_batch, require_logits, require_model
 from ccat.attacks.problem import frozen
 from ccat.attempts import BLOCK, Attempt, Block
+from ccat.checks import require_count
 from ccat.evaluation import evaluate as evaluate_measured
 from ccat.metrics import threshold
 from ccat.objectives import other_class_confidence
@@ -99,6 +100,8 @@ def evaluate(
     count = len(x) if examples is None else examples
     if not 1 <= count <= len(x):
         raise ValueError(f"examples must be 1 to {len(x)}, the number of images that are counted, not {count}")
+    if batch is not None:
+        require_count("batch", batch)
     units = _units(suite, x, threats, attacks)
     if not units:
         raise ValueError("there is nothing to attack with: name a suite, or attacks")

@@ -19,7 +19,7 @@ _PATIENCE = 10.0  # seconds
 
 @dataclass(frozen=True)
 class Ray:
-    """On the cluster at `address` ("auto": the one this machine is part of; None: one of this machine alone, for as long as it is needed).
+    """On the cluster at `address` ("auto": the one this machine is part of; None: one of this machine alone, until the process ends).
 
     `cpus` and `gpus` are what a task asks for: two tasks of half a GPU share one.
     """

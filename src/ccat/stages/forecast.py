@@ -19,7 +19,7 @@ from ccat.threats import Threat
 
 _SHARE = 0.5  # of the free memory
 _REPEATS = 3
-BACKWARD = 2  # in forwards, for progress; a forecast measures it
+_BACKWARD = 2  # in forwards, for progress; a forecast measures it
 
 
 class Forecast(NamedTuple):
@@ -57,7 +57,7 @@ def _kept(model: nn.Module, image: Tensor, count: int) -> int:
 def weight(case: Case, shape: tuple[int, int, int]) -> int:
     """What a block of a case costs, in passes per image: for progress."""
     cost = case.attack.cost(shape)
-    return cost.forwards + BACKWARD * cost.backwards
+    return cost.forwards + _BACKWARD * cost.backwards
 
 
 def forecast(

@@ -38,9 +38,10 @@ def train(run: Run, device: str, progress: Progress, ranks: Ranks = ALONE, *, te
     with ExitStack() as open_while_training:
         try:
             open_while_training.enter_context(run.writing())
-            trained, saved = run.trained, run.checkpoint()
+            trained = run.trained
             track: Track = lambda _: None  # noqa: E731
             if tensorboard and not trained:
+                saved = run.checkpoint()
                 track = open_while_training.enter_context(events(run.events, saved[1] if saved else 0))
         except BaseException:
             ranks.told(True)  # the others have nothing to do
