@@ -40,7 +40,7 @@ _LARGEST = 80.0  # its exponential is a number in float32
 
 @dataclass(frozen=True)
 class PGD:
-    """Algorithm 2, for exactly `iterations` = T iterations: T+1 forwards and T backwards per example.
+    """Algorithm 2, for `iterations` = T iterations: T+1 forwards and T backwards per example, fewer where it can no longer change.
 
     The algorithm values every trial point and, once it is accepted, values it again for its gradient. Here both come from one pass:
     an accepted example takes over value and gradient of the trial, a rejected one keeps its own and divides its rate by `backtracking`

@@ -20,8 +20,8 @@ _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 def folded(model: nn.Module, x: Tensor, *, tuned: bool = True) -> nn.Module:
     """In evaluation mode, no weight with a gradient, each batch normalisation that takes in what a convolution puts out folded into it.
 
-    Some images and some noise are sent through to see which those are, and again after each change to see that answers and gradients stay
-    the same; what changes them is taken back. A model that cannot be copied is given back as it is.
+    An image and noise are sent through to see which those are, and again after each change to see that the answers stay the same and still
+    have a gradient; what spoils that is taken back. A model that cannot be copied is given back as it is.
     """
     try:
         fast = copy.deepcopy(model)
