@@ -2,8 +2,9 @@
 
 python benchmarks/scale.py [--device cuda] [--images 1000]
 
-Passes follow from the suites; the time of a pass is measured here, on the data set's network; a driver stores what workers send it, block
-by block, which is measured, too, and then simulated.
+The number of passes follows from the suites; the time of a pass is measured here, on the data set's
+network. A driver stores what workers send it, block by block: that is measured too, and then the
+whole is simulated.
 """
 
 import argparse
@@ -16,30 +17,36 @@ from pathlib import Path
 
 import torch
 
-from ccat import Problem, create_model, other_class_confidence
-from ccat.attempts import BLOCK, Attempt, Block
-from ccat.cookbook import RECIPES
+from ccat import RECIPES, SUITES, Case, Problem, create_model, other_class_confidence
+from ccat.attacking import BLOCK, Attempt, Block, Unit
+from ccat.data import data_digest
 from ccat.memory import keep_freed
-from ccat.models import folded
-from ccat.recipes import Case
-from ccat.stages.blocks import keep_block
-from ccat.store import Run
-from ccat.suites import SUITES
+from ccat.models import attack_copy
+from ccat.pipeline.attack import RunResults
+from ccat.rejection import CONFIDENCE
+from ccat.runs import Run
 
-NETWORKS = {"mnist": ("lenet", (1, 28, 28)), "svhn": ("resnet20", (3, 32, 32)), "cifar10": ("resnet20", (3, 32, 32))}
+Shape = tuple[int, int, int]
+NETWORKS: dict[str, tuple[str, Shape]] = {
+    "mnist": ("lenet", (1, 28, 28)),
+    "svhn": ("resnet20", (3, 32, 32)),
+    "cifar10": ("resnet20", (3, 32, 32)),
+}
 AHEAD = 2  # units per worker that are under way
 
 
 def seconds_per_block(name: str, device: str) -> tuple[float, float]:
-    """A forward, and a forward with a backward, of a hundred images: medians of three."""
+    """Time a forward, and a forward with a backward, of a hundred images: medians of three."""
     network, shape = NETWORKS[name]
-    model = create_model(network, torch.Generator().manual_seed(0)).eval().to(device)
+    channels = shape[0]
+    generator = torch.Generator().manual_seed(0)
+    model = create_model(network, generator, channels=channels).eval().to(device)
     x = torch.rand(BLOCK, *shape, generator=torch.Generator().manual_seed(0)).to(device)
-    problem = Problem.of(
-        folded(model, x), x, torch.zeros(BLOCK, dtype=torch.int64), SUITES[f"paper-{name}"][0].threat, other_class_confidence
-    )
+    y = torch.zeros(BLOCK, dtype=torch.int64, device=device)
+    threat = SUITES[f"paper-{name}"].cases[0].threat
+    problem = Problem.of(attack_copy(model, x), x, y, threat, other_class_confidence)
     found = []
-    for run in (lambda: problem.at(0 * x), lambda: problem.climb(0 * x)):
+    for run in (lambda: problem.evaluate(0 * x), lambda: problem.value_and_grad(0 * x)):
         times = []
         for _ in range(4):
             begin = time.perf_counter()
@@ -52,24 +59,35 @@ def seconds_per_block(name: str, device: str) -> tuple[float, float]:
 
 
 def seconds_per_store(name: str) -> tuple[float, int]:
-    """Of the driver for one block, where others of the threat are kept already; and the bytes that come over the network."""
+    """Time how long the driver keeps one block, where others of the condition are kept already.
+
+    Returns:
+        The seconds, and the bytes that come over the network.
+    """
     _, shape = NETWORKS[name]
     with tempfile.TemporaryDirectory() as place:
         run = Run.create(Path(place) / "run", RECIPES["mnist-normal-demo"], "cpu")
-        run.save_model(create_model("lenet", torch.Generator().manual_seed(0)))
-        result = Block(torch.rand(BLOCK, 10).softmax(1), torch.rand(BLOCK), 1.0, 1, 1)
-        sent, times = pickle.dumps((result, torch.rand(BLOCK, *shape))), []
+        run.training.save_model(create_model("lenet", torch.Generator().manual_seed(0)))
+        data = data_digest("mnist")
+        results = RunResults(run, data, fitted=())
+        answers = torch.rand(BLOCK, 10).softmax(1)
+        scores = {CONFIDENCE: answers.amax(1)}
+        block = Block(answers, torch.rand(BLOCK), scores, 1.0, 1, 1)
+        sent, times = pickle.dumps((block, torch.rand(BLOCK, *shape))), []
         for restart in range(30):
-            attempt = Attempt.of(SUITES["paper-mnist"][0], restart, run.weights, "data")
+            attempt = Attempt(SUITES["paper-mnist"].cases[0], restart, run.weights, data)
             begin = time.perf_counter()
-            result, delta = pickle.loads(sent)
-            keep_block(run, attempt, 0, result, delta, "worst")
+            results.keep(Unit(attempt, 0), *pickle.loads(sent))
             times.append(time.perf_counter() - begin)
     return statistics.median(times[5:]), len(sent)
 
 
 def hours_with(workers: int, blocks: list[float], store: float) -> float:
-    """Until all blocks are stored: handed out the costliest first, some per worker under way, stored by the driver one after the other."""
+    """Simulate the hours until all blocks are stored.
+
+    They are handed out the costliest first, some per worker under way, and stored by the driver one
+    after the other.
+    """
     ends = [0.0] * workers
     free = 0.0
     stored: list[float] = []
@@ -83,39 +101,49 @@ def hours_with(workers: int, blocks: list[float], store: float) -> float:
     return free / 3600
 
 
-def hours(case: Case, shape: tuple[int, int, int], forward: float, both: float) -> float:
-    """Of a block of a case."""
+def seconds_of(case: Case, shape: Shape, forward: float, both: float) -> float:
+    """Return what a block of a case takes."""
     cost = case.attack.cost(shape)
-    return ((cost.forwards - cost.backwards) * forward + cost.backwards * both) / 3600
+    return (cost.forwards - cost.backwards) * forward + cost.backwards * both
 
 
 def main() -> None:
-    """One line per data set."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Print two lines on each data set."""
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     options.add_argument("--device", default="cpu")
     options.add_argument("--images", type=int, default=1000)
     chosen = options.parse_args()
     torch.set_num_threads(1)
     keep_freed()
     for name, (network, shape) in NETWORKS.items():
-        cases = SUITES[f"paper-{name}"]
+        cases = SUITES[f"paper-{name}"].cases
         forward, both = seconds_per_block(name, chosen.device)
         store, sent = seconds_per_store(name)
         forwards = sum(case.restarts * case.attack.cost(shape).forwards for case in cases)
         backwards = sum(case.restarts * case.attack.cost(shape).backwards for case in cases)
-        lasting = [3600 * hours(case, shape, forward, both) for case in cases for _ in range(case.restarts)]
+        lasting = [
+            seconds_of(case, shape, forward, both) for case in cases for _ in range(case.restarts)
+        ]
         total = sum(lasting) / 3600 * chosen.images / BLOCK
         print(
-            f"{name}, {network}: {forwards:,} forwards and {backwards:,} backwards per image; {chosen.images} images are "
-            f"{len(lasting) * chosen.images // BLOCK:,} blocks of {statistics.mean(lasting):.1f} s ({min(lasting):.1f} to "
-            f"{max(lasting):.0f}), {total:,.0f} hours of one {chosen.device} ({1000 * forward:.1f} ms a forward, {1000 * both:.1f} a pass)"
+            f"{name}, {network}: {forwards:,} forwards and {backwards:,} backwards per image; "
+            f"{chosen.images} images are {len(lasting) * chosen.images // BLOCK:,} blocks of "
+            f"{statistics.mean(lasting):.1f} s ({min(lasting):.1f} to {max(lasting):.0f}), "
+            f"{total:,.0f} hours of one {chosen.device} ({1000 * forward:.1f} ms a forward, "
+            f"{1000 * both:.1f} a pass)"
         )
         everything = lasting * (chosen.images // BLOCK)
-        spread = ", ".join(
-            f"{count:,} workers take {(needed := hours_with(count, everything, store)):,.1f} h ({100 * total / count / needed:.0f} % busy)"
-            for count in (2, 10, 100, 1000)
+        spread = []
+        for count in (2, 10, 100, 1000):
+            needed = hours_with(count, everything, store)
+            busy = 100 * total / count / needed
+            spread.append(f"{count:,} workers take {needed:,.1f} h ({busy:.0f} % busy)")
+        print(
+            f"  {', '.join(spread)}\n  the driver takes {1000 * store:.1f} ms and "
+            f"{sent / 1e6:.1f} MB per block"
         )
-        print(f"  {spread}\n  the driver takes {1000 * store:.1f} ms and {sent / 1e6:.1f} MB per block")
 
 
 if __name__ == "__main__":

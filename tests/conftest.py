@@ -7,6 +7,8 @@ from hypothesis import settings
 
 from ccat import DataUnavailableError, Images, load_mnist
 
+pytest_plugins = ("runs",)  # its fixtures
+
 settings.register_profile("ccat", deadline=None)  # machines are noisy
 settings.load_profile("ccat")
 

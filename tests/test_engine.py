@@ -1,5 +1,7 @@
+import importlib
 import os
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -44,9 +46,11 @@ def tensors(_common: None, n: int) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.full((100,), n), torch.zeros(100)
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts open files as Linux lists them")
+@pytest.mark.skipif(
+    not Path("/proc/self/fd").exists(), reason="counts open files as Linux lists them"
+)
 def test_results_leave_no_files_open() -> None:
-    """Tensors that were sent as they are would keep two each, and a thousand blocks would be too many."""
+    """Tensors sent as they are would keep two files each: too many for a thousand blocks."""
     before, most = len(list(Path("/proc/self/fd").iterdir())), 0
     for unit, (first, _) in engine.Local(2)(tensors, None, range(60)):
         assert first[0] == unit
@@ -85,6 +89,25 @@ def test_an_error_in_a_unit_is_that_error(workers: int) -> None:
         done += [unit for unit, _ in engine.Local(workers)(fail, None, list(range(6)))]
 
 
+def test_what_units_share_must_fit_into_a_pipe() -> None:
+    with pytest.raises(ValueError, match="must be at most 30000 bytes on local processes"):
+        list(engine.Local(2)(double, bytes(30_000), [1, 2]))  # type: ignore[arg-type]
+
+
+def test_the_module_called_ray_does_not_hide_the_library() -> None:
+    library = pytest.importorskip("ray")
+    module = importlib.import_module("ccat.engine.ray")
+    assert module._ray() is library
+    assert library is not module
+    assert callable(library.init)
+
+
+def test_without_ray_the_engine_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(engine.WorkerError, match=r"pip install 'ccat-torch\[ray\]'"):
+        engine.Ray().ready()
+
+
 def test_workers_end_when_nobody_wants_more(tmp_path: Path) -> None:
     results = engine.Local(2)(sleep, None, [str(tmp_path)] * 3)
     begin = time.monotonic()
@@ -93,7 +116,10 @@ def test_workers_end_when_nobody_wants_more(tmp_path: Path) -> None:
     assert time.monotonic() - begin < 30
     assert len(list(tmp_path.iterdir())) == 2
     for file in tmp_path.iterdir():
-        assert not Path(f"/proc/{file.name}/stat").exists() or " Z " in Path(f"/proc/{file.name}/stat").read_text()
+        assert (
+            not Path(f"/proc/{file.name}/stat").exists()
+            or " Z " in Path(f"/proc/{file.name}/stat").read_text()
+        )
 
 
 def _alarm_when_started(folder: Path) -> None:

@@ -23,10 +23,16 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems keep freed memory in ways of their own")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="other systems keep freed memory in ways of their own"
+)
 def test_freed_memory_is_kept_where_it_is_asked_for() -> None:
     kept, given_back = (
-        int(subprocess.run([sys.executable, "-c", FAULTS, how], capture_output=True, text=True, check=True).stdout)
+        int(
+            subprocess.run(
+                [sys.executable, "-c", FAULTS, how], capture_output=True, text=True, check=True
+            ).stdout
+        )
         for how in ("kept", "given back")
     )
     assert kept < given_back / 3, "pages that the system had to give"
@@ -35,7 +41,9 @@ def test_freed_memory_is_kept_where_it_is_asked_for() -> None:
 def test_what_is_free_is_what_the_system_and_the_container_leave(tmp_path: Path) -> None:
     assert resource.getpagesize() < memory.free("cpu")
     meminfo = tmp_path / "meminfo"
-    meminfo.write_text("MemTotal:       16000000 kB\nMemAvailable:    8000000 kB\nHugePages_Total:       0\n")
+    meminfo.write_text(
+        "MemTotal:       16000000 kB\nMemAvailable:    8000000 kB\nHugePages_Total:       0\n"
+    )
     assert memory._available(meminfo) == 8_000_000 * 1024
     assert memory._available(tmp_path / "none") == float("inf")
     (tmp_path / "memory.max").write_text("1000\n")

@@ -1,13 +1,16 @@
 import copy
+import inspect
 import math
+from dataclasses import dataclass
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 from torch.nn import functional
 from truth import Small, seeded
 
 from ccat import (
+    APGD,
     L1,
     L2,
     PGD,
@@ -18,11 +21,27 @@ from ccat import (
     Linf,
     Normal,
     Problem,
+    Random,
+    Threat,
     create_model,
     cross_entropy,
     other_class_confidence,
 )
-from ccat.methods import Direction, Elsewhere, MultiSteepest, Trades, attacked_count, transition
+from ccat.training import (
+    METHODS,
+    Direction,
+    Forward,
+    Imported,
+    LinearToZero,
+    Method,
+    MultiSteepest,
+    Probe,
+    Recipe,
+    Trades,
+    epochs,
+    methods,
+)
+from ccat.training.methods import attacked_count, transition
 
 X = torch.rand(7, 3, 8, 8, generator=seeded(), dtype=torch.float64)
 Y = torch.tensor([0, 1, 2, 3, 4, 5, 6])
@@ -57,7 +76,9 @@ def test_normal_training_is_cross_entropy() -> None:
 
 @pytest.mark.parametrize(("share", "count"), [(0.5, 3), (1.0, 7), (0.2, 1)])
 @pytest.mark.parametrize("objective", [cross_entropy, other_class_confidence])
-def test_adversarial_training_attacks_its_share(share: float, count: int, objective: object) -> None:
+def test_adversarial_training_attacks_its_share(
+    share: float, count: int, objective: object
+) -> None:
     forward = Recorder(Small(3, 10).train())
     expected = torch.cat([X[:count] + found(forward.model, count, objective).delta, X[count:]])
     loss = Adversarial(THREAT, ATTACK, share, objective)(forward.model, forward, X, Y, seeded(9))  # type: ignore[arg-type]
@@ -93,7 +114,7 @@ def test_halves_weigh_the_same() -> None:
 
 
 def test_trades_is_its_published_loss() -> None:
-    """Cross-entropy and β·KL, the perturbation found by fixed sign steps from Gaussian noise of 0.001: transcribed from the paper."""
+    """Transcribed from the paper: fixed sign steps from Gaussian noise of deviation 0.001."""
     model = Small(3, 10).train()
     method = Trades(THREAT, PGD(5, 0.02, momentum=0.0, backtracking=None, start="near"), beta=3.0)
     noise = 0.001 * torch.randn(X.shape, generator=seeded(9), dtype=X.dtype)
@@ -110,7 +131,9 @@ def test_trades_is_its_published_loss() -> None:
             x_adv = x_adv.detach() + 0.02 * gradient.sign()
             x_adv = torch.min(torch.max(x_adv, X - 0.1), X + 0.1).clamp(0, 1)
             points.append(x_adv)
-    chosen = torch.stack(losses).argmax(0)  # the best point, where the published code takes the last
+    chosen = torch.stack(losses).argmax(
+        0
+    )  # the best point, where the published code takes the last
     attacked = torch.stack([p.detach() for p in points])[chosen, torch.arange(len(X))]
     model.train()
     forward = Recorder(copy.deepcopy(model))
@@ -121,12 +144,17 @@ def test_trades_is_its_published_loss() -> None:
     torch.testing.assert_close(loss.detach(), functional.cross_entropy(both[:7], Y) + 3.0 * kl)
     with pytest.raises(ValueError, match="at a zero start the divergence has no gradient"):
         Trades(THREAT, PGD(5, 0.02))
+    with pytest.raises(ValueError, match="at a zero start the divergence has no gradient"):
+        Trades(THREAT, APGD(5))
+    assert Trades(THREAT, Random(5)).attack == Random(5), "only a start can be zero"
 
 
 def test_multi_steepest_takes_the_best_of_three_steps() -> None:
     """Against a transcription that goes example by example."""
     model = Small(3, 10).train()
-    method = MultiSteepest(Direction(Linf(0.1), 0.03), Direction(L2(0.8), 0.3), Direction(L1(4.0), 1.5), iterations=4)
+    method = MultiSteepest(
+        Direction(Linf(0.1), 0.03), Direction(L2(0.8), 0.3), Direction(L1(4.0), 1.5), iterations=4
+    )
     model.eval()
     expected, taken = [], set()
     for x, y in zip(X[:, None], Y[:, None], strict=True):
@@ -140,8 +168,12 @@ def test_multi_steepest_takes_the_best_of_three_steps() -> None:
             (gradient,) = torch.autograd.grad(loss, image)
             trials = []
             for one in (method.linf, method.l2, method.l1):
-                trial = one.threat.project(x, delta + one.rate * one.threat.ascent(gradient, (x + delta).detach()))
-                trials.append((functional.cross_entropy(model((x + trial).clamp(0, 1)), y).item(), trial))
+                trial = one.threat.project(
+                    x, delta + one.rate * one.threat.ascent(gradient, (x + delta).detach())
+                )
+                trials.append(
+                    (functional.cross_entropy(model((x + trial).clamp(0, 1)), y).item(), trial)
+                )
             best_of = max(range(3), key=lambda k: trials[k][0])
             taken.add(best_of)
             delta = trials[best_of][1]
@@ -155,20 +187,98 @@ def test_multi_steepest_takes_the_best_of_three_steps() -> None:
     assert method.threats == (Linf(0.1), L2(0.8), L1(4.0))
 
 
-def test_what_was_trained_elsewhere_cannot_be_trained() -> None:
+def test_imported_weights_cannot_be_trained() -> None:
     model = Small(3, 10)
     with pytest.raises(ValueError, match="cannot be trained again"):
-        Elsewhere(THREAT)(model, model, X, Y, seeded())
+        Imported(THREAT)(model, model, X, Y, seeded())
+
+
+def test_methods_say_which_threats_training_sees() -> None:
+    near = PGD(5, 0.02, start="near")
+    linf, l2, l1 = (Direction(threat, 0.1) for threat in (Linf(0.1), L2(0.8), L1(4.0)))
+    seen: dict[Method, tuple[Threat, ...]] = {
+        Normal(): (),
+        Adversarial(THREAT, ATTACK): (THREAT,),
+        ConfidenceCalibrated(L2(1.0), ATTACK): (L2(1.0),),
+        Trades(THREAT, near): (THREAT,),
+        MultiSteepest(linf, l2, l1): (linf.threat, l2.threat, l1.threat),
+        Imported(): (),
+        Imported(THREAT): (THREAT,),
+    }
+    assert {method: method.threats for method in seen} == seen
+    assert {type(method).__name__ for method in seen} == set(METHODS), "none is missing here"
+
+
+def test_every_method_is_in_the_table_under_its_name() -> None:
+    public = {
+        name: kind
+        for name, kind in vars(methods).items()
+        if isinstance(kind, type) and Method in kind.__mro__[1:]
+    }
+    assert public == METHODS
+
+
+@dataclass(frozen=True)
+class NoisyLabels(Method):
+    """A method as a user writes it: adversarial examples whose labels are smoothed."""
+
+    threat: Linf
+    attack: PGD
+    smoothing: float = 0.1
+
+    @property
+    def threats(self) -> tuple[Threat, ...]:
+        return (self.threat,)
+
+    def __call__(
+        self, model: nn.Module, forward: Forward, x: Tensor, y: Tensor, generator: Generator
+    ) -> Tensor:
+        problem = Problem.of(model, x, y, self.threat, cross_entropy)
+        images = problem.images(self.attack(problem, generator))
+        return functional.cross_entropy(forward(images), y, label_smoothing=self.smoothing)
+
+
+def test_a_method_of_ones_own_takes_few_lines_and_trains(mnist_train: Images) -> None:
+    assert len(inspect.getsource(NoisyLabels).splitlines()) <= 25
+    method = NoisyLabels(THREAT, PGD(2, 0.05))
+    recipe = Recipe("mine", method, 2, LinearToZero(), Probe(THREAT, PGD(2, 0.05)))
+    generator = seeded()
+    model = create_model("lenet", generator)
+    training, monitor = mnist_train[:1000], mnist_train[1000:1200]
+    log = [epoch.entry for epoch in epochs(recipe, model, training, monitor, generator)]
+    assert log[1]["loss"] < log[0]["loss"]
+    assert log[1]["clean_error"] < 0.7
+    assert recipe.method.threats == (THREAT,)
+
+
+def test_a_recipe_takes_methods_only() -> None:
+    def loss(*batch: object) -> Tensor:
+        raise NotImplementedError
+
+    with pytest.raises(ValueError, match="method must be an instance of a class that inherits"):
+        Recipe("mine", loss, 2, LinearToZero(), Probe(THREAT, ATTACK))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="abstract"):
+        type("Empty", (Method,), {})()
 
 
 @pytest.mark.parametrize(
-    "method", [Normal(), Adversarial(THREAT, ATTACK), Adversarial(THREAT, ATTACK, 1.0), ConfidenceCalibrated(L2(1.0), ATTACK)]
+    "method",
+    [
+        Normal(),
+        Adversarial(THREAT, ATTACK),
+        Adversarial(THREAT, ATTACK, 1.0),
+        ConfidenceCalibrated(L2(1.0), ATTACK),
+    ],
 )
-def test_a_loss_has_a_gradient_for_every_weight(method: Normal | Adversarial | ConfidenceCalibrated) -> None:
+def test_a_loss_has_a_gradient_for_every_weight(
+    method: Normal | Adversarial | ConfidenceCalibrated,
+) -> None:
     model = Small(3, 2).train()
     loss = method(model, model, X[:4], Y[:4] % 2, seeded())
     loss.backward()  # type: ignore[no-untyped-call]
-    assert all(weight.grad is not None and weight.grad.isfinite().all() for weight in model.parameters())
+    assert all(
+        weight.grad is not None and weight.grad.isfinite().all() for weight in model.parameters()
+    )
     assert method(model, model, X[:2], Y[:2] % 2, seeded()).isfinite()
 
 
@@ -177,11 +287,21 @@ def test_beyond_epsilon_the_target_is_uniform() -> None:
 
 
 def test_a_share_is_not_shifted_by_a_float() -> None:
-    assert [attacked_count(share, 100) for share in (0.29, 0.57, 0.5, 1.0, 0.001)] == [29, 57, 50, 100, 1]
+    assert [attacked_count(share, 100) for share in (0.29, 0.57, 0.5, 1.0, 0.001)] == [
+        29,
+        57,
+        50,
+        100,
+        1,
+    ]
 
 
-@pytest.mark.parametrize("method", [Normal(), Adversarial(THREAT, ATTACK), ConfidenceCalibrated(THREAT, ATTACK)])
-def test_bad_batches_are_refused_before_they_spoil_the_model(method: Normal | Adversarial | ConfidenceCalibrated) -> None:
+@pytest.mark.parametrize(
+    "method", [Normal(), Adversarial(THREAT, ATTACK), ConfidenceCalibrated(THREAT, ATTACK)]
+)
+def test_bad_batches_are_refused_before_they_spoil_the_model(
+    method: Normal | Adversarial | ConfidenceCalibrated,
+) -> None:
     """In the part that is not attacked, too."""
     model = Small(3, 10).train()
     before = copy.deepcopy(model.state_dict())
@@ -226,11 +346,16 @@ def train(method: Normal | ConfidenceCalibrated, images: Images, epochs: int = 8
     return model.eval()
 
 
-def test_a_ccat_model_is_unsure_of_its_adversarial_examples(mnist_train: Images, mnist_test: Images) -> None:
-    """On real digits: a normal model is sure and wrong within ε = 0.3, a confidence-calibrated one is not, and it is as accurate."""
+def test_a_ccat_model_is_unsure_of_its_adversarial_examples(
+    mnist_train: Images, mnist_test: Images
+) -> None:
+    """On real digits: a normal model is sure and wrong within ε = 0.3, CCAT is not."""
     threat, x, y = Linf(0.3), mnist_test[:500].floats(), mnist_test[:500].y
     accuracy, confidence = {}, {}
-    for method in (Normal(), ConfidenceCalibrated(threat, PGD(10, 0.05, backtracking=1.5, start="either"))):
+    for method in (
+        Normal(),
+        ConfidenceCalibrated(threat, PGD(10, 0.05, backtracking=1.5, start="either")),
+    ):
         model = train(method, mnist_train[:2000])
         problem = Problem.of(model, x, y, threat, other_class_confidence)
         confidence[type(method)] = PGD(40, 0.02)(problem, seeded()).value.exp().mean().item()

@@ -9,8 +9,12 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ccat import Outcome, metrics, threshold, worst
+from ccat.evaluation.outcome import worst_of
+from ccat.evaluation.rates import ATTACK_RATES, CLEAN_RATES, Levels
 
-scores = st.floats(-5, 5, width=16)  # few distinct values, so that ties happen; negative ones, as detectors give
+scores = st.floats(
+    -5, 5, width=16
+)  # few distinct values, so that ties happen; negative ones, as detectors give
 
 
 @st.composite
@@ -19,7 +23,9 @@ def outcomes(draw: st.DrawFn, count: int = 1) -> list[Outcome]:
     n = draw(st.integers(1, 12))
     lists = st.lists(st.tuples(st.booleans(), scores), min_size=n, max_size=n)
     drawn = [draw(lists) for _ in range(count)]
-    return [Outcome(np.array([w for w, _ in rows]), np.array([s for _, s in rows])) for rows in drawn]
+    return [
+        Outcome(np.array([w for w, _ in rows]), np.array([s for _, s in rows])) for rows in drawn
+    ]
 
 
 def equation_appr_rte(clean: Outcome, adversarial: Outcome, tau: float) -> float:
@@ -34,20 +40,29 @@ def equation_appr_rte(clean: Outcome, adversarial: Outcome, tau: float) -> float
 
 @given(outcomes(count=2), scores)
 def test_robust_error_is_the_equation(pair: list[Outcome], tau: float) -> None:
-    assert metrics.robust_error(pair[0], pair[1], tau) == pytest.approx(equation_appr_rte(pair[0], pair[1], tau))
+    assert metrics.robust_error(pair[0], pair[1], tau) == pytest.approx(
+        equation_appr_rte(pair[0], pair[1], tau)
+    )
 
 
 @given(outcomes(count=3))
 def test_without_rejection_it_is_the_standard_robust_error(three: list[Outcome]) -> None:
     clean, *attempts = three
     fooled = clean.wrong | attempts[0].wrong | attempts[1].wrong
-    assert metrics.robust_error(clean, worst(clean, attempts), -math.inf) == pytest.approx(fooled.mean())
+    assert metrics.robust_error(clean, worst(clean, attempts), -math.inf) == pytest.approx(
+        fooled.mean()
+    )
 
 
 @given(outcomes(count=3), scores)
-def test_it_is_at_least_the_error_and_an_attempt_more_never_lowers_it(three: list[Outcome], tau: float) -> None:
+def test_it_is_at_least_the_error_and_an_attempt_more_never_lowers_it(
+    three: list[Outcome], tau: float
+) -> None:
     clean, first, second = three
-    values = [metrics.robust_error(clean, worst(clean, attempts), tau) for attempts in ([], [first], [first, second])]
+    values = [
+        metrics.robust_error(clean, worst(clean, attempts), tau)
+        for attempts in ([], [first], [first, second])
+    ]
     assert values[0] == pytest.approx(metrics.error(clean, tau))
     assert values[0] <= values[1] + 1e-12
     assert values[1] <= values[2] + 1e-12
@@ -62,6 +77,20 @@ def test_the_worst_case_is_found_per_example(three: list[Outcome], tau: float) -
         wrong = [a.score[n] for a in attempts if a.wrong[n]]
         assert combined.wrong[n] == (bool(wrong) or clean.wrong[n])
         assert combined.score[n] == (max(wrong) if wrong else clean.score[n])
+
+
+@given(outcomes(count=4))
+def test_the_worst_case_says_which_attempt_it_is(four: list[Outcome]) -> None:
+    clean, *attempts = four
+    combined, index = worst_of(clean, attempts)
+    for n in range(len(clean)):
+        wrong = [(a.score[n], -k) for k, a in enumerate(attempts) if a.wrong[n]]
+        assert index[n] == (-max(wrong)[1] if wrong else -1), "of a tie the first"
+        source = clean if index[n] < 0 else attempts[index[n]]
+        assert (combined.wrong[n], combined.score[n]) == (source.wrong[n], source.score[n])
+    alone, nobody = worst_of(clean, [])
+    assert_array_equal(alone.score, clean.score)
+    assert (nobody == -1).all()
 
 
 def test_special_case_a_rejected_but_correct_and_attacked_with_confidence() -> None:
@@ -109,15 +138,22 @@ def test_the_three_false_positive_rates_differ_in_what_they_divide_by() -> None:
 def test_the_threshold_keeps_the_rate_asked_for(tpr: float, n: int, rejected: int) -> None:
     """99.5 % is not 99 %, and a float beside the rate does not shift the count."""
     rng = np.random.default_rng(0)
-    held_out = Outcome(np.arange(2 * n) % 2 == 0, rng.permutation(2 * n) / 7 - 3)  # half wrong, some scores negative
+    held_out = Outcome(
+        np.arange(2 * n) % 2 == 0, rng.permutation(2 * n) / 7 - 3
+    )  # half wrong, some scores negative
     tau = threshold(held_out, tpr)
     positives = held_out.score[~held_out.wrong]
     assert (positives < tau).sum() == rejected
     assert tau in positives
 
 
-@given(st.lists(scores, min_size=200, max_size=200), st.sampled_from([0.5, 0.9, 0.95, 0.98, 0.985, 0.99, 0.995]))
-def test_the_threshold_reaches_its_rate_and_no_larger_one_does(values: list[float], tpr: float) -> None:
+@given(
+    st.lists(scores, min_size=200, max_size=200),
+    st.sampled_from([0.5, 0.9, 0.95, 0.98, 0.985, 0.99, 0.995]),
+)
+def test_the_threshold_reaches_its_rate_and_no_larger_one_does(
+    values: list[float], tpr: float
+) -> None:
     held_out = Outcome(np.zeros(200, dtype=bool), np.array(values))
     tau = threshold(held_out, tpr)
     assert metrics.tpr(held_out, tau) >= tpr
@@ -140,7 +176,9 @@ def test_nothing_accepted_and_nothing_correct() -> None:
     ):
         assert math.isnan(undefined)
     assert math.isnan(metrics.auc(all_wrong, all_wrong))
-    with pytest.raises(ValueError, match="at least 100 correctly classified held-out examples; there are 0"):
+    with pytest.raises(
+        ValueError, match="at least 100 correctly classified held-out examples; there are 0"
+    ):
         threshold(all_wrong, 0.99)
 
 
@@ -206,16 +244,57 @@ ONE = Outcome(np.array([False]), np.array([0.5]))
         (lambda: threshold(ONE, 0.0), "between 0 and 1"),
         (lambda: threshold(ONE, 99), "0.99 for 99 %"),
         (lambda: threshold(ONE, math.nan), "between 0 and 1"),
-        (lambda: threshold(Outcome(np.zeros(99, dtype=bool), np.arange(99.0)), 0.99), "at least 100 .* there are 99"),
-        (lambda: threshold(Outcome(np.zeros(99, dtype=bool), np.arange(99.0)), 1 - 1e-12), "needs at least 1000"),
+        (
+            lambda: threshold(Outcome(np.zeros(99, dtype=bool), np.arange(99.0)), 0.99),
+            "at least 100 .* there are 99",
+        ),
+        (
+            lambda: threshold(Outcome(np.zeros(99, dtype=bool), np.arange(99.0)), 1 - 1e-12),
+            "needs at least 1000",
+        ),
         (lambda: metrics.outcome([[math.nan, 0.5]], [0]), "example 0 has NaN"),
-        (lambda: metrics.outcome(np.zeros((0, 10)), np.zeros(0, dtype=int)), "probabilities must be"),
+        (
+            lambda: metrics.outcome(np.zeros((0, 10)), np.zeros(0, dtype=int)),
+            "probabilities must be",
+        ),
         (lambda: metrics.outcome([[0.5, 0.5]], [0.5]), "N integers"),
         (lambda: metrics.error(ONE, math.nan), "NaN"),
-        (lambda: metrics.robust_error(ONE, Outcome(np.array([True] * 2), np.array([0.1, 0.2])), 0.5), "same examples"),
-        (lambda: worst(ONE, [Outcome(np.array([True] * 2), np.array([0.1, 0.2]))]), "same examples"),
+        (
+            lambda: metrics.robust_error(
+                ONE, Outcome(np.array([True] * 2), np.array([0.1, 0.2])), 0.5
+            ),
+            "same examples",
+        ),
+        (
+            lambda: worst(ONE, [Outcome(np.array([True] * 2), np.array([0.1, 0.2]))]),
+            "same examples",
+        ),
     ],
 )
 def test_bad_input_is_refused(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@given(outcomes(count=2), st.lists(scores, min_size=1, max_size=5))
+def test_every_rate_counts_levels_that_reach_the_threshold(
+    pair: list[Outcome], taus: list[float]
+) -> None:
+    """The same, counted as the page does: NaN where a fixed whole is empty, else 0."""
+    for rate, given_to in (
+        *((rate, pair[:1]) for rate in CLEAN_RATES),
+        *((rate, pair) for rate in ATTACK_RATES),
+    ):
+        levels = rate(*given_to)
+        metric = getattr(metrics, rate.name)
+        for tau in taus:
+            part, whole = ((each >= tau).sum() for each in (levels.part, levels.whole))
+            expected = part / whole if whole else (math.nan if levels.fixed else 0.0)
+            assert_allclose(levels.at(tau), expected)
+            assert_allclose(metric(*given_to, tau), expected)
+        assert_allclose(levels.at(np.array(taus)), [levels.at(tau) for tau in taus])
+
+
+def test_levels_of_the_first_examples() -> None:
+    levels = Levels(np.array([0.1, 0.2, 0.3]), np.full(3, np.inf))[:2]
+    assert levels.at(0.15) == 1 / 2

@@ -15,7 +15,9 @@ def test_objectives_are_the_papers(classes: int) -> None:
     for n in range(50):
         others = [f[n, k] for k in range(classes) if k != y[n]]
         torch.testing.assert_close(cross_entropy(logits, y)[n], -f[n, y[n]].log())
-        torch.testing.assert_close(other_class_confidence(logits, y)[n], torch.stack(others).max().log())
+        torch.testing.assert_close(
+            other_class_confidence(logits, y)[n], torch.stack(others).max().log()
+        )
         torch.testing.assert_close(any_class_confidence(logits, y)[n], f[n].max().log())
 
 

@@ -1,4 +1,4 @@
-"""Proposition 1: the closed forms hold, the comparison that the proof leaves out does not always."""
+"""Proposition 1: the closed forms hold, the comparison that the proof omits does not always."""
 
 import itertools
 import math
@@ -6,7 +6,14 @@ import math
 import numpy as np
 import pytest
 
-from ccat.proposition import Training, branch_is_global, closed_form, condition, loss, solve
+from ccat.evaluation.proposition import (
+    Training,
+    branch_is_global,
+    closed_form,
+    condition,
+    loss,
+    solve,
+)
 
 P0 = (0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95)
 
@@ -39,7 +46,13 @@ def test_the_stated_condition_does_not_suffice() -> None:
     assert (apart.loss, together.loss) == pytest.approx((0.887, 0.650), abs=5e-4)
     assert apart.error == 0
     assert together.error == pytest.approx(0.1), "the better classifier is wrong at x = 0"
-    assert [branch_is_global(p0, 0.0) for p0 in (0.198, 0.199, 0.5, 0.801, 0.802)] == [False, True, True, True, False]
+    assert [branch_is_global(p0, 0.0) for p0 in (0.198, 0.199, 0.5, 0.801, 0.802)] == [
+        False,
+        True,
+        True,
+        True,
+        False,
+    ]
 
 
 def test_a_grid_search_finds_nothing_better() -> None:

@@ -2,14 +2,25 @@ import itertools
 
 import pytest
 import torch
-from test_search import linear_problem, margin
+from test_random_search import linear_problem, margin
 from test_threats import images
 from torch import Tensor
 from truth import Small, best_linear, seeded
 
-from ccat import L0, L1, L2, CornerSearch, Linf, Problem, Random, Square, Threat, other_class_confidence
+from ccat import (
+    L0,
+    L1,
+    L2,
+    Case,
+    CornerSearch,
+    Linf,
+    Problem,
+    Random,
+    Square,
+    Threat,
+    other_class_confidence,
+)
 from ccat.attacks.square import _Draws, _pyramid, _pyramids, _with
-from ccat.recipes import Case
 
 # ---- Square
 
@@ -20,7 +31,11 @@ def test_windows_shrink_on_the_published_schedule_rescaled() -> None:
     assert sides == sorted(sides, reverse=True)
     assert sides[0] == 6  # √(0.05·784)
     assert sides[-1] == 1
-    assert [t for t in range(1, 1000) if sides[t] != sides[t - 1]][:3] == [2, 6, 21]  # after 10, 50, 200 of 10,000
+    assert [t for t in range(1, 1000) if sides[t] != sides[t - 1]][:3] == [
+        2,
+        6,
+        21,
+    ]  # after 10, 50, 200 of 10,000
     assert Square(10_000)._side(11, x) == round((0.025 * 784) ** 0.5)
     assert Square(5, share=1.0)._side(0, x) == 27
 
@@ -28,9 +43,15 @@ def test_windows_shrink_on_the_published_schedule_rescaled() -> None:
 @pytest.mark.parametrize("threat", [Linf(0.2), L2(1.0)])
 def test_square_never_gets_worse_and_beats_random_points(threat: Threat) -> None:
     x, y, model = images(7), torch.arange(4), Small(3, 10)
-    values = [Square(n)(Problem.of(model, x, y, threat, other_class_confidence), seeded()).value for n in (50, 50, 400)]
+    values = [
+        Square(n)(Problem.of(model, x, y, threat, other_class_confidence), seeded()).value
+        for n in (50, 50, 400)
+    ]
     assert values[0].equal(values[1])
-    longer = [Square(400)(Problem.of(model, x, y, threat, other_class_confidence), seeded(s)).value for s in range(3)]
+    longer = [
+        Square(400)(Problem.of(model, x, y, threat, other_class_confidence), seeded(s)).value
+        for s in range(3)
+    ]
     random = Random(400)(Problem.of(model, x, y, threat, other_class_confidence), seeded()).value
     assert (torch.stack(longer).mean(0) > random).all()
 
@@ -39,7 +60,9 @@ def test_square_gets_near_the_optimum_of_a_linear_model() -> None:
     for threat, least in ((Linf(0.2), 0.95), (L2(1.0), 0.7)):
         problem, weight = linear_problem(threat, size=10)
         found = Square(3000)(problem, seeded())
-        share = (found.delta * weight).sum((1, 2, 3)) / best_linear(type(threat).__name__, threat.epsilon, problem.x, weight)
+        share = (found.delta * weight).sum((1, 2, 3)) / best_linear(
+            type(threat).__name__, threat.epsilon, problem.x, weight
+        )
         assert share.min() > least, type(threat)
 
 
@@ -68,8 +91,12 @@ def test_pyramids_are_two_of_opposite_sign_and_norm_one() -> None:
 def test_the_l2_square_uses_the_whole_ball() -> None:
     x = torch.full((4, 3, 12, 12), 0.5, dtype=torch.float64)
     weight = torch.randn(3, 12, 12, generator=seeded(), dtype=torch.float64)
-    found = Square(50)(Problem(x, L2(1.0), lambda image, rows: (image * weight).sum((1, 2, 3))), seeded())
-    torch.testing.assert_close(L2(1.0).size(found.delta), torch.ones(4, dtype=torch.float64), rtol=0.02, atol=0)
+    found = Square(50)(
+        Problem(x, L2(1.0), lambda image, rows: (image * weight).sum((1, 2, 3))), seeded()
+    )
+    torch.testing.assert_close(
+        L2(1.0).size(found.delta), torch.ones(4, dtype=torch.float64), rtol=0.02, atol=0
+    )
 
 
 # ---- Corner Search
@@ -77,14 +104,14 @@ def test_the_l2_square_uses_the_whole_ball() -> None:
 
 def exhaustive(problem: Problem, pixels: int) -> Tensor:
     """The best value over all combinations of so many pixels at black or white."""
-    best = problem.at(torch.zeros_like(problem.x)).value
+    best = problem.evaluate(torch.zeros_like(problem.x)).value
     places = range(problem.x[0].numel())
     for chosen in itertools.combinations(places, pixels):
         for colours in itertools.product((0.0, 1.0), repeat=pixels):
             delta = torch.zeros_like(problem.x).flatten(1)
             for place, colour in zip(chosen, colours, strict=True):
                 delta[:, place] = colour - problem.x.flatten(1)[:, place]
-            best = torch.maximum(best, problem.at(delta.view_as(problem.x)).value)
+            best = torch.maximum(best, problem.evaluate(delta.view_as(problem.x)).value)
     return best
 
 
@@ -106,7 +133,7 @@ def test_corner_search_finds_the_best_single_pixel() -> None:
 
 def test_corner_search_finds_most_of_the_best_pairs() -> None:
     """At least four fifths of what any two pixels can gain, on average, in 200 iterations."""
-    start = grey_problem(2, 5).at(torch.zeros(6, 1, 5, 5, dtype=torch.float64)).value
+    start = grey_problem(2, 5).evaluate(torch.zeros(6, 1, 5, 5, dtype=torch.float64)).value
     optimum = exhaustive(grey_problem(2, 5), 2) - start
     found = CornerSearch(200)(grey_problem(2, 5), seeded()).value - start
     assert (found / optimum).mean() > 0.8
@@ -125,7 +152,9 @@ def test_corner_search_tries_all_corners_of_the_colour_cube() -> None:
 def test_corner_search_reaches_the_optimum_of_a_linear_model() -> None:
     problem, weight = linear_problem(L0(3), size=4)
     found = CornerSearch(500, candidates=6)(problem, seeded())
-    torch.testing.assert_close((found.delta * weight).sum((1, 2, 3)), best_linear("L0", 3, problem.x, weight))
+    torch.testing.assert_close(
+        (found.delta * weight).sum((1, 2, 3)), best_linear("L0", 3, problem.x, weight)
+    )
 
 
 # ---- both
@@ -139,8 +168,13 @@ def test_an_attack_outside_its_threat_is_refused_before_anything_runs() -> None:
         CornerSearch(3)(problem, seeded())
     with pytest.raises(ValueError, match="made for L0 that counts pixels"):
         CornerSearch(3)(Problem(problem.x, L0(3, per="entry"), problem.score), seeded())
-    with pytest.raises(ValueError, match="Case: Square is made for Linf and L2, not for L1"):
-        Case("a", "b", L1(1.0), Square(3), margin)
-    for wrong in (lambda: Square(0), lambda: Square(3, 0.0), lambda: CornerSearch(0), lambda: CornerSearch(3, candidates=0)):
+    with pytest.raises(ValueError, match="case 'a': Square does not support the threat L1:1"):
+        Case("a", L1(1.0), Square(3), margin)
+    for wrong in (
+        lambda: Square(0),
+        lambda: Square(3, 0.0),
+        lambda: CornerSearch(0),
+        lambda: CornerSearch(3, candidates=0),
+    ):
         with pytest.raises(ValueError, match="must be"):
             wrong()

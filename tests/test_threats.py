@@ -1,4 +1,3 @@
-import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any
@@ -35,7 +34,9 @@ def images(seed: int, kind: str = "mixed", count: int = 4) -> Tensor:
     generator = seeded(seed)
     x = torch.rand(count, 3, 8, 8, generator=generator, dtype=torch.float64)
     corner = (torch.rand(x.shape, generator=generator) < 0.5).double()
-    choice = torch.rand(x.shape, generator=generator) < {"grey": 0.0, "mixed": 0.6, "corners": 1.0}[kind]
+    choice = (
+        torch.rand(x.shape, generator=generator) < {"grey": 0.0, "mixed": 0.6, "corners": 1.0}[kind]
+    )
     return torch.where(choice, corner, x)
 
 
@@ -44,9 +45,15 @@ def noise(seed: int, scale: float, count: int = 4) -> Tensor:
 
 
 @threats
-@given(seed=st.integers(0, 10**6), scale=st.sampled_from([1e-9, 0.01, 0.3, 3.0, 1e4]), kind=st.sampled_from(["grey", "mixed", "corners"]))
+@given(
+    seed=st.integers(0, 10**6),
+    scale=st.sampled_from([1e-9, 0.01, 0.3, 3.0, 1e4]),
+    kind=st.sampled_from(["grey", "mixed", "corners"]),
+)
 @settings(max_examples=40)
-def test_a_projection_is_allowed_and_stays_put(name: str, seed: int, scale: float, kind: str) -> None:
+def test_a_projection_is_allowed_and_stays_put(
+    name: str, seed: int, scale: float, kind: str
+) -> None:
     threat, x = THREATS[name], images(seed, kind)
     delta = threat.project(x, noise(seed, scale))
     assert (threat.size(delta) <= threat.epsilon * (1 + 1e-12)).all()
@@ -74,23 +81,40 @@ def test_nothing_allowed_is_nearer_than_the_projection(name: str, seed: int, sca
     distance = (delta - projected).flatten(1).norm(dim=1)
     for attempt in range(10):
         other = threat.project(x, noise(seed + attempt + 2, scale))
-        for share in (0.01, 0.5, 1.0):  # between two allowed points everything is allowed, except in L0
+        # Between two allowed points everything is allowed, except in L0.
+        for share in (0.01, 0.5, 1.0):
             point = other if isinstance(threat, L0) else (1 - share) * projected + share * other
             assert ((delta - point).flatten(1).norm(dim=1) >= distance - 1e-9).all()
 
 
-def largest_fitting(size: Callable[[float], Tensor], epsilon: float, low: float, high: float) -> float:
+def largest_fitting(
+    size: Callable[[float], Tensor], epsilon: float, low: float, high: float
+) -> float:
     """Where size(t) = ε between low and high; high if the size is smaller all the way."""
-    return high if size(high) < epsilon else float(brentq(lambda t: size(t).item() - epsilon, low, high, xtol=1e-14))
+    return (
+        high
+        if size(high) < epsilon
+        else float(brentq(lambda t: size(t).item() - epsilon, low, high, xtol=1e-14))
+    )
 
 
 def shrunk_by_root_finding(threat: L1 | L2, x: Tensor, delta: Tensor) -> Tensor:
-    """The nearest point of ball and box for one image: its entries shrink by θ (L1) or to the share s (L2), or stop at the wall."""
+    """Return the nearest point of ball and box for one image.
+
+    Its entries shrink by θ (L1) or to the share s (L2), or stop at the wall.
+    """
     length, wall = delta.abs(), torch.where(delta > 0, 1 - x, x)
     if isinstance(threat, L2):
-        s = largest_fitting(lambda s: torch.minimum(s * length, wall).norm(), threat.epsilon, 0.0, 1.0)
+        s = largest_fitting(
+            lambda s: torch.minimum(s * length, wall).norm(), threat.epsilon, 0.0, 1.0
+        )
         return torch.minimum(s * length, wall) * delta.sign()
-    minus_theta = largest_fitting(lambda t: torch.minimum((length + t).clamp(min=0), wall).sum(), threat.epsilon, -length.max().item(), 0.0)
+    minus_theta = largest_fitting(
+        lambda t: torch.minimum((length + t).clamp(min=0), wall).sum(),
+        threat.epsilon,
+        -length.max().item(),
+        0.0,
+    )
     return torch.minimum((length + minus_theta).clamp(min=0), wall) * delta.sign()
 
 
@@ -98,7 +122,9 @@ def shrunk_by_root_finding(threat: L1 | L2, x: Tensor, delta: Tensor) -> Tensor:
 @pytest.mark.parametrize("threat", [L1(4.0), L2(1.5), L2(7.0)])
 def test_l1_and_l2_agree_with_a_root_finder(threat: L1 | L2, kind: str) -> None:
     x, delta = images(5, kind), noise(5, 0.7)
-    expected = torch.stack([shrunk_by_root_finding(threat, x[row], delta[row]) for row in range(len(x))])
+    expected = torch.stack(
+        [shrunk_by_root_finding(threat, x[row], delta[row]) for row in range(len(x))]
+    )
     torch.testing.assert_close(threat.project(x, delta), expected, rtol=0, atol=1e-10)
 
 
@@ -117,10 +143,17 @@ def test_plain_projections_are_the_papers_ball_then_box() -> None:
     x, delta = images(6), noise(6, 0.7)
     rows = delta.flatten(1)
     expected = torch.stack([duchi(row, 4.0) for row in rows])
-    torch.testing.assert_close(L1(4.0, boxed=False).project(x, delta), _clip(x, expected), rtol=0, atol=1e-10)
-    torch.testing.assert_close(L2(1.5, boxed=False).project(x, delta), _clip(x, 1.5 * rows / rows.norm(dim=1, keepdim=True)))
+    torch.testing.assert_close(
+        L1(4.0, boxed=False).project(x, delta), _clip(x, expected), rtol=0, atol=1e-10
+    )
+    torch.testing.assert_close(
+        L2(1.5, boxed=False).project(x, delta),
+        _clip(x, 1.5 * rows / rows.norm(dim=1, keepdim=True)),
+    )
     largest = rows.abs() >= rows.abs().topk(5).values[:, -1:]
-    torch.testing.assert_close(L0(5, per="entry", boxed=False).project(x, delta), _clip(x, rows * largest))
+    torch.testing.assert_close(
+        L0(5, per="entry", boxed=False).project(x, delta), _clip(x, rows * largest)
+    )
 
 
 def _clip(x: Tensor, rows: Tensor) -> Tensor:
@@ -130,14 +163,20 @@ def _clip(x: Tensor, rows: Tensor) -> Tensor:
 def test_boxes_far_away_make_no_difference() -> None:
     x = torch.full((4, 3, 8, 8), 0.5, dtype=torch.float64)
     delta = noise(8, 0.1)
-    for boxed, plain in ((L2(0.5), L2(0.5, boxed=False)), (L1(2.0), L1(2.0, boxed=False)), (L0(3), L0(3, boxed=False))):
+    for boxed, plain in (
+        (L2(0.5), L2(0.5, boxed=False)),
+        (L1(2.0), L1(2.0, boxed=False)),
+        (L0(3), L0(3, boxed=False)),
+    ):
         torch.testing.assert_close(boxed.project(x, delta), plain.project(x, delta))
 
 
 def test_l0_keeps_large_magnitudes_not_large_values() -> None:
     x = torch.full((1, 1, 2, 2), 0.5)
     delta = torch.tensor([[[[-0.4, 0.1], [0.2, -0.3]]]])
-    torch.testing.assert_close(L0(2).project(x, delta), torch.tensor([[[[-0.4, 0.0], [0.0, -0.3]]]]))
+    torch.testing.assert_close(
+        L0(2).project(x, delta), torch.tensor([[[[-0.4, 0.0], [0.0, -0.3]]]])
+    )
 
 
 def test_l0_counts_pixels_or_entries() -> None:
@@ -159,7 +198,12 @@ def test_the_size_of_a_frame_is_the_border_it_needs() -> None:
     delta[2, 0, 3, 1] = -0.1
     delta[3, 0, 4, 4] = 0.1
     assert Frame(2).size(delta).tolist() == [0, 1, 2, 4]
-    assert Frame(2).project(torch.full_like(delta, 0.5), delta).flatten(1).any(1).tolist() == [False, True, True, False]
+    assert Frame(2).project(torch.full_like(delta, 0.5), delta).flatten(1).any(1).tolist() == [
+        False,
+        True,
+        True,
+        False,
+    ]
 
 
 def test_a_frame_may_darken_and_brighten_to_any_value() -> None:
@@ -171,63 +215,15 @@ def test_a_frame_may_darken_and_brighten_to_any_value() -> None:
 
 
 @threats
-@pytest.mark.parametrize("kind", ["grey", "mixed", "corners"])
-def test_a_step_has_unit_length_over_what_can_move(name: str, kind: str) -> None:
-    threat, x, gradient = THREATS[name], images(4, kind), noise(4, 2.0)
-    step = threat.ascent(gradient, x)
-    assert (step * gradient >= 0).all()
-    out = ((x == 0) & (gradient < 0)) | ((x == 1) & (gradient > 0))
-    free = torch.where(out, 0, step) if getattr(threat, "boxed", False) else step
-    norm = {"Linf": math.inf, "Frame": math.inf, "L2": 2, "L1": 1, "L0": 1}[name.split(maxsplit=1)[0]]
-    torch.testing.assert_close(free.flatten(1).norm(norm, dim=1), torch.ones(len(x), dtype=torch.float64))
-
-
-def test_an_l1_step_takes_the_steepest_of_the_entries_that_can_move() -> None:
-    gradient = torch.tensor([9.0, -8.0, 7.0, -6.0, 1.0, 0.5]).view(1, 1, 2, 3)
-    image = torch.tensor([1.0, 0.5, 1.0, 0.5, 0.5, 0.5]).view(1, 1, 2, 3)
-    step = L1(1.0, density=0.3).ascent(gradient, image).flatten()  # two of six
-    torch.testing.assert_close(step[[1, 3]], torch.tensor([-8 / 14, -6 / 14]))
-    assert step[[4, 5]].abs().max() == 0
-    assert (step[[0, 2]] > 0).all()  # held at their wall
-    plain = L1(1.0, density=0.3, boxed=False).ascent(gradient, image).flatten()
-    torch.testing.assert_close(plain, torch.tensor([9 / 17, -8 / 17, 0, 0, 0, 0]))
-
-
-@threats
-def test_rows_of_any_scale_move_alike_and_alone(name: str) -> None:
-    """A past defect of others: a step scaled by the batch's maximum."""
-    threat, x, gradient = THREATS[name], images(9), noise(9, 1.0)
-    scales = torch.tensor([1e-30, 1e-6, 1.0, 1e30], dtype=torch.float64)[:, None, None, None]
-    torch.testing.assert_close(threat.ascent(gradient * scales, x), threat.ascent(gradient, x), rtol=1e-6, atol=1e-9)
-    small = threat.ascent((gradient * scales.clamp(max=1)).float(), x.float())
-    torch.testing.assert_close(small, threat.ascent(gradient, x).float(), rtol=1e-4, atol=1e-6)
-    for row in range(len(x)):
-        part = slice(row, row + 1)
-        big = gradient * scales
-        torch.testing.assert_close(threat.project(x, big)[part], threat.project(x[part], big[part]))
-
-
-@pytest.mark.parametrize("threat", [L2(1.0), L1(1.0, density=0.5), L0(2)])
-def test_what_is_held_at_a_wall_stays_in_the_step_at_no_cost(threat: L2 | L1 | L0) -> None:
-    """Otherwise a projection takes it back to make room for others: it found 89 % instead of 80 % at L0 15."""
-    gradient = torch.tensor([[9.0, -8.0], [3.0, -4.0]]).view(1, 1, 2, 2)
-    image = torch.tensor([[1.0, 0.0], [0.5, 0.5]]).view(1, 1, 2, 2)
-    step = threat.ascent(gradient, image).flatten()
-    assert step[:2].tolist() == [1, -1], "as hard as a whole step"
-    alone = threat.ascent(torch.tensor([[0.0, 0.0], [3.0, -4.0]]).view(1, 1, 2, 2), image).flatten()
-    torch.testing.assert_close(step[2:], alone[2:])
-    faint = threat.ascent(gradient * torch.tensor([[1.0, 1.0], [1e-25, 1e-25]]), image).flatten()
-    torch.testing.assert_close(faint, step)
-
-
-@threats
 @pytest.mark.parametrize("scale", [1e25, 1e6])
 def test_huge_perturbations_are_projected_in_float32(name: str, scale: float) -> None:
     threat, x = THREATS[name], images(9).float()
     delta = threat.project(x, noise(9, 1.0).float() * scale)
     assert delta.isfinite().all()
     assert (threat.size(delta) <= threat.epsilon * (1 + 1e-6)).all()
-    assert (threat.size(delta) >= threat.epsilon * 0.9).all() or scale > 1e6 or not getattr(threat, "boxed", True)
+    assert (
+        (threat.size(delta) >= threat.epsilon * 0.9).all() or scale > 1e6 or name.endswith("plain")
+    )
 
 
 def test_a_ball_larger_than_the_box_allows_everything() -> None:
@@ -237,38 +233,7 @@ def test_a_ball_larger_than_the_box_allows_everything() -> None:
 
 
 def test_every_public_threat_is_in_the_table() -> None:
-    public = {name for name, kind in vars(ccat.threats).items() if dataclasses.is_dataclass(kind)}
-    assert public == {type(threat).__name__ for threat in THREATS.values()}
-
-
-@threats
-def test_a_zero_gradient_and_a_cornered_image_give_finite_steps(name: str) -> None:
-    threat, x = THREATS[name], torch.zeros(2, 3, 8, 8)
-    assert threat.ascent(torch.zeros_like(x), x).abs().max() == 0
-    step = threat.ascent(-torch.rand(x.shape, generator=seeded()) - 0.1, x)
-    assert step.isfinite().all()
-    assert threat.project(x, 1000 * step).abs().max() == 0
-
-
-@threats
-def test_samples_come_from_the_generator_and_fill_the_threat(name: str) -> None:
-    threat, x = THREATS[name], images(1, "grey", count=2000)
-    sample = threat.sample(x, seeded(5))
-    assert sample.equal(threat.sample(x, seeded(5)))
-    assert not sample.equal(threat.sample(x, seeded(6)))
-    size = threat.size(sample) / threat.epsilon
-    if name == "Frame":
-        assert (size == 1).all()
-        values = (x + sample)[:, :, 0]
-        assert abs(values.mean() - 0.5) < 0.01
-        assert abs(values.std() - math.sqrt(1 / 12)) < 0.01
-    elif name.startswith("L0"):
-        assert abs(size.mean() - 2 / 3) < 0.02
-        assert (x + sample).amin() >= 0
-    else:  # uniform over sizes
-        assert size.max() <= 1 + 1e-9
-        for share in (0.25, 0.5, 0.75):
-            assert abs((size < share).double().mean() - share) < 0.04
+    assert set(ccat.threats.THREATS.values()) == {type(threat) for threat in THREATS.values()}
 
 
 @pytest.mark.parametrize(
@@ -285,7 +250,10 @@ def test_samples_come_from_the_generator_and_fill_the_threat(name: str) -> None:
         (lambda: L0(0), "at least 1"),
         (lambda: L0(3, per="channel"), "'pixel' or 'entry'"),  # type: ignore[arg-type]
         (lambda: Frame(0), "at least 1"),
-        (lambda: Frame(4).project(torch.zeros(1, 1, 8, 8), torch.zeros(1, 1, 8, 8)), "leaves nothing"),
+        (
+            lambda: Frame(4).project(torch.zeros(1, 1, 8, 8), torch.zeros(1, 1, 8, 8)),
+            "leaves nothing",
+        ),
     ],
 )
 def test_impossible_threats_are_refused(make: Callable[[], Any], message: str) -> None:

@@ -1,4 +1,7 @@
-"""What tests compare with: models whose worst perturbation is known, and slow, literal versions of what src/ does fast."""
+"""What tests compare with.
+
+Models whose worst perturbation is known, and slow, literal versions of what src/ does fast.
+"""
 
 import math
 
@@ -15,7 +18,10 @@ def seeded(seed: int = 0) -> Generator:
 
 
 class Linear(nn.Module):
-    """Two classes, logits ∓½w·x: the score of class 1 grows with w·x, so the worst perturbation of class 0 maximises w·δ."""
+    """Two classes with logits ∓½w·x.
+
+    The score of class 1 grows with w·x, so the worst perturbation of class 0 maximises w·δ.
+    """
 
     def __init__(self, weight: Tensor) -> None:
         super().__init__()
@@ -27,7 +33,7 @@ class Linear(nn.Module):
 
 
 class Small(nn.Module):
-    """A real network with batch normalisation and dropout, in float64, small enough for hundreds of tests."""
+    """A real network with batch normalisation and dropout, in float64, small and fast."""
 
     def __init__(self, channels: int, classes: int) -> None:
         super().__init__()
@@ -43,7 +49,9 @@ class Small(nn.Module):
         generator = seeded(7)
         with torch.no_grad():
             for weight in self.parameters():
-                weight.copy_(torch.randn(weight.shape, generator=generator, dtype=torch.float64) * 0.5)
+                weight.copy_(
+                    torch.randn(weight.shape, generator=generator, dtype=torch.float64) * 0.5
+                )
 
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.layers(x)
@@ -61,7 +69,9 @@ def best_linear(threat_name: str, epsilon: float, x: Tensor, weight: Tensor) -> 
         elif threat_name == "L1":  # spend the budget where it pays most, as far as the wall
             order = gain.argsort(descending=True)
             before = wall[order].cumsum(0) - wall[order]
-            values.append((gain[order] * torch.minimum(wall[order], (epsilon - before).clamp(min=0))).sum())
+            values.append(
+                (gain[order] * torch.minimum(wall[order], (epsilon - before).clamp(min=0))).sum()
+            )
         elif threat_name == "L0":
             values.append((gain * wall).topk(int(epsilon)).values.sum())
         else:  # L2: δ = min(s·|w|, wall), s as large as the ball allows

@@ -1,14 +1,21 @@
-"""Files that are whole or not there, whenever a process ends."""
+"""Files that are either complete or absent, whenever a process ends."""
 
 import os
 import secrets
 from pathlib import Path
 
-UNFINISHED = ".part"  # the ending of files under way: a killed process leaves one behind, and nobody reads it
+UNFINISHED = ".part"  # the suffix of files being written; a killed process may leave one behind
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Writes beside `path`, then takes its place; if anything fails the old file stays and the new one is gone."""
+    """Write a file so that a reader sees either the old content or all of the new.
+
+    The content goes to a temporary file beside `path`, which then replaces it. If anything fails,
+    the old file stays as it was and the temporary one is removed.
+
+    Raises:
+        FileNotFoundError: The directory of `path` does not exist.
+    """
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no directory {path.parent}")
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}{UNFINISHED}")

@@ -1,4 +1,4 @@
-"""The machine's memory: how much is free, and freed memory that is kept for the next pass."""
+"""The machine's memory: how much of it is free, and how a process keeps what it has freed."""
 
 import ctypes
 import functools
@@ -7,16 +7,17 @@ from pathlib import Path
 
 import torch
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt, in glibc's malloc.h
-_KEPT = 1 << 30
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # parameters of mallopt, from glibc's malloc.h
+_KEPT = 1 << 30  # bytes
 
 
 @functools.cache
 def keep_freed() -> None:
-    """Keeps up to 1 GiB of freed memory in this process instead of giving it back to the system, which costs a third of a small pass.
+    """Keep up to 1 GiB of freed memory in this process, for the tensors of the next pass.
 
-    Large tensors otherwise go back as soon as they are freed, and each page of the next one has to be asked for and cleared again. Only
-    where the C library is glibc, which is to say on Linux; elsewhere nothing happens.
+    This saves a small pass a third of its time: otherwise large tensors return to the system as
+    soon as they are freed, and every page of the next tensor has to be asked for and cleared again.
+    It works with glibc, which is to say on Linux; elsewhere nothing happens.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -27,25 +28,33 @@ def keep_freed() -> None:
 
 
 def free(device: str) -> float:
-    """Bytes of memory that can still be used; infinite where nobody says."""
+    """Return how many bytes of memory can still be used on a device, or infinity if unknown.
+
+    On a CPU that is what the system or the container has left, whichever is less.
+    """
     if device.startswith("cuda"):
-        return torch.cuda.mem_get_info(torch.device(device) if ":" in device else torch.cuda.current_device())[0]
+        numbered = ":" in device
+        return torch.cuda.mem_get_info(
+            torch.device(device) if numbered else torch.cuda.current_device()
+        )[0]
     return min(_available(Path("/proc/meminfo")), _allowed(Path("/sys/fs/cgroup")))
 
 
-def _available(file: Path) -> float:
-    """What the system says."""
+def _available(meminfo: Path) -> float:
+    """Return the bytes that the system can still give."""
     try:
-        lines = dict(line.split(":", 1) for line in file.read_text().splitlines())
+        lines = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
         return int(lines["MemAvailable"].split()[0]) * 1024
     except (OSError, ValueError, KeyError):
         return math.inf
 
 
 def _allowed(group: Path) -> float:
-    """What a container may use and does not yet, files that are only cached aside."""
+    """Return the bytes that a container may still use; cached files count as free."""
     try:
-        cached = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())["inactive_file"]
-        return int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()) + int(cached)
-    except (OSError, ValueError, KeyError):  # no such group, or "max"
+        stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+        limit = int((group / "memory.max").read_text())
+        used = int((group / "memory.current").read_text())
+        return limit - used + int(stat["inactive_file"])
+    except (OSError, ValueError, KeyError):  # there is no such group, or its limit is "max"
         return math.inf

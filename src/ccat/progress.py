@@ -1,17 +1,29 @@
-"""Progress as a person sees it: a bar with the time left on a terminal, a plain line now and then elsewhere."""
+"""Progress for people: a bar with the time left on a terminal, a plain line now and then elsewhere.
+
+report = ProgressBar("training")
+for n in range(epochs):
+    report(n, epochs, f"epoch {n}")
+"""
 
 import sys
 import time
+from collections.abc import Callable
 
 from tqdm import tqdm
 
+Progress = Callable[[int, int, str], None]  # called with (done, total, what is being done)
 _BAR = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}"
 
 
-class Reporter:
-    """Called with (done, of how much, what) by stages, in units of equal work, so that the time left is right.
+class ProgressBar:
+    """A `Progress` that shows itself on stderr.
 
-    `plain`: no bar even on a terminal, for several processes that share one.
+    Callers count units of equal work, so that the time left is estimated correctly.
+
+    Args:
+        title: What is shown before the percentage.
+        every: Seconds between two plain lines.
+        plain: Print lines even on a terminal, for several processes that share one.
     """
 
     def __init__(self, title: str, every: float = 10.0, *, plain: bool = False) -> None:
@@ -25,13 +37,28 @@ class Reporter:
         elif done == total or time.monotonic() - self.last >= self.every or done == 0:
             self.last = time.monotonic()
             passed = self.last - self.begin
-            left = f", about {duration(passed / done * (total - done))} left" if 0 < done < total else ""
+            left = (
+                f", about {duration(passed / done * (total - done))} left"
+                if 0 < done < total
+                else ""
+            )
             share = 100 * done // total if total else 100
-            print(f"{self.title}: {share} %{text and ', ' + text} ({duration(passed)}{left})", file=sys.stderr, flush=True)
+            print(
+                f"{self.title}: {share} %{text and ', ' + text} ({duration(passed)}{left})",
+                file=sys.stderr,
+                flush=True,
+            )
 
     def _draw(self, done: int, total: int, text: str) -> None:
         if self.bar is None or self.bar.total != total:
-            self.bar = tqdm(total=total, desc=self.title, initial=done, dynamic_ncols=True, smoothing=0, bar_format=_BAR)
+            self.bar = tqdm(
+                total=total,
+                desc=self.title,
+                initial=done,
+                dynamic_ncols=True,
+                smoothing=0,
+                bar_format=_BAR,
+            )
         self.bar.set_postfix_str(text, refresh=False)
         self.bar.update(done - self.bar.n)
         if done == total:
@@ -40,7 +67,7 @@ class Reporter:
 
 
 def duration(seconds: float) -> str:
-    """As one says it: 40 s, 12 min, 3.5 h, 2 days."""
+    """Return a length of time as people say it: 40 s, 12 min, 3.5 h, 2.0 days."""
     for size, unit in ((86400, "days"), (3600, "h")):
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {unit}"

@@ -1,28 +1,49 @@
-"""Attacks: each a frozen dataclass, called with a problem and a generator, giving the best perturbations it found."""
+"""Attacks: searches for the perturbation of each image that scores highest within a threat.
+
+A `Problem` says what is attacked; an attack is a frozen dataclass of its settings, called with a
+problem and a generator. It returns the best perturbations it found and what they score:
+
+    problem = Problem.of(model, x, y, Linf(8 / 255), other_class_confidence)
+    found = PGD(40, rate=0.01)(problem, torch.Generator().manual_seed(0))
+    x_adv = problem.images(found)
+
+`ATTACKS` lists ccat's attacks by name; `External`, `Foolbox` and `AutoAttack` are those of others.
+To write one of your own, inherit from `Attack`.
+"""
 
 from ccat.attacks.apgd import APGD
-from ccat.attacks.corner import CornerSearch
+from ccat.attacks.corner_search import CornerSearch
+from ccat.attacks.external import AutoAttack, External, Foolbox, Given, checked_delta
+from ccat.attacks.multi_steepest import multi_steepest
+from ccat.attacks.passes import Counts, frozen
 from ccat.attacks.pgd import PGD, Estimated
-from ccat.attacks.problem import Attack, Counts, Found, Problem, best
+from ccat.attacks.problem import Attack, Found, Problem, best
+from ccat.attacks.random_search import Geometry, Random, Simple
 from ccat.attacks.refined import Refined
-from ccat.attacks.search import Geometry, Random, Simple
+from ccat.attacks.registry import ATTACKS
 from ccat.attacks.square import Square
-from ccat.attacks.steepest import multi_steepest
 
 __all__ = [
     "APGD",
+    "ATTACKS",
     "PGD",
     "Attack",
+    "AutoAttack",
     "CornerSearch",
     "Counts",
     "Estimated",
+    "External",
+    "Foolbox",
     "Found",
     "Geometry",
+    "Given",
     "Problem",
     "Random",
     "Refined",
     "Simple",
     "Square",
     "best",
+    "checked_delta",
+    "frozen",
     "multi_steepest",
 ]

@@ -1,4 +1,7 @@
-"""Checks of what a user hands in: images, labels, a model and what it returns. Messages name the examples."""
+"""Checks of what a user hands in: images, labels, a model and what it returns.
+
+Messages name the examples that are wrong.
+"""
 
 import warnings
 
@@ -7,26 +10,39 @@ from torch import Tensor, nn
 
 
 def require_images(x: Tensor) -> None:
-    """Refuses what is not a batch of images (N, C, H, W) in [0,1]."""
+    """Raise ValueError unless x is a batch of images (N, C, H, W) in [0,1]."""
     if not isinstance(x, Tensor) or x.ndim != 4 or x.numel() == 0:
         shape = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
         raise ValueError(f"images must be a non-empty tensor of shape (N, C, H, W), not {shape}")
     if x.dtype not in (torch.float32, torch.float64):
-        raise ValueError(f"images must be float32 or float64 in [0,1], not {x.dtype}: 8-bit images are x.float() / 255")
+        raise ValueError(
+            f"images must be float32 or float64 in [0,1], not {x.dtype}: "
+            f"8-bit images are x.float() / 255"
+        )
     if x.isnan().any():
         raise ValueError(f"images must not hold NaN: see {_examples(x.isnan().flatten(1).any(1))}")
     outside = ((x < 0) | (x > 1)).flatten(1).any(1)
     if outside.any():
         low, high = x.amin().item(), x.amax().item()
         raise ValueError(
-            f"images must be in [0,1], but range over [{low!r}, {high!r}]: see {_examples(outside)}; normalisation belongs inside the model"
+            f"images must be in [0,1], but range over [{low!r}, {high!r}]: "
+            f"see {_examples(outside)}; normalisation belongs inside the model"
         )
 
 
 def require_batch(x: Tensor, y: Tensor) -> Tensor:
-    """Refuses what is not images and their labels; gives the labels as int64 beside the images."""
+    """Raise ValueError unless x are images and y their labels (N,).
+
+    Returns:
+        The labels as int64 on the device of the images.
+    """
     require_images(x)
-    if not isinstance(y, Tensor) or y.shape != x.shape[:1] or y.is_floating_point() or y.dtype == torch.bool:
+    if (
+        not isinstance(y, Tensor)
+        or y.shape != x.shape[:1]
+        or y.is_floating_point()
+        or y.dtype == torch.bool
+    ):
         what = f"{tuple(y.shape)} of {y.dtype}" if isinstance(y, Tensor) else type(y).__name__
         raise ValueError(f"labels must be {len(x)} integers, one per image, not {what}")
     if (y < 0).any():
@@ -35,44 +51,72 @@ def require_batch(x: Tensor, y: Tensor) -> Tensor:
 
 
 def require_logits(logits: Tensor, labels: Tensor) -> None:
-    """Refuses what is not logits (N, K) that have these labels; warns of probabilities."""
+    """Raise ValueError unless these are logits (N, K) that have these labels (N,).
+
+    Warns if they look like probabilities.
+    """
     require_answers(logits, len(labels))
     require_classes(logits, labels)
 
 
 def require_answers(logits: Tensor, count: int) -> None:
-    """Refuses what is not logits (N, K) of so many images."""
-    if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != count or logits.shape[1] < 2:
+    """Raise ValueError unless these are logits (N, K) of N = `count` images."""
+    if (
+        not isinstance(logits, Tensor)
+        or logits.ndim != 2
+        or len(logits) != count
+        or logits.shape[1] < 2
+    ):
         shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
-        raise ValueError(f"the model must return logits of shape ({count}, K) with K at least 2, not {shape}")
+        raise ValueError(
+            f"the model must return logits of shape ({count}, K) with K at least 2, not {shape}"
+        )
 
 
 def require_classes(logits: Tensor, labels: Tensor) -> None:
-    """Refuses labels that logits (N, K) do not have; warns of probabilities."""
+    """Raise ValueError if logits (N, K) have too few classes for the labels.
+
+    Warns if they look like probabilities.
+    """
     classes = logits.shape[1]
     if labels.max() >= classes:
-        raise ValueError(f"labels must be below {classes}, the model's number of classes, but reach {int(labels.max())}")
+        raise ValueError(
+            f"labels must be below {classes}, the model's number of classes, but reach "
+            f"{int(labels.max())}"
+        )
     with torch.no_grad():
         if (logits >= 0).all() and (logits.sum(1) - 1).abs().max() < 1e-3:
-            warnings.warn("the model seems to return probabilities; return logits, or results are wrong", stacklevel=2)
+            warnings.warn(
+                "the model seems to return probabilities; return logits, or results are wrong",
+                stacklevel=2,
+            )
 
 
 def require_model(model: nn.Module, x: Tensor) -> None:
-    """Refuses what is not a module of the images' type and device."""
+    """Raise ValueError unless the model is a module of the images' type and device."""
     if not isinstance(model, nn.Module):
-        raise ValueError(f"the model must be an nn.Module, not {type(model).__name__}; other scores go into Problem(x, threat, score)")
+        raise ValueError(
+            f"the model must be an nn.Module, not {type(model).__name__}; other scores go into "
+            f"Problem(x, threat, score)"
+        )
     weight = next((weight for weight in model.parameters() if weight.is_floating_point()), x)
     if (weight.dtype, weight.device) != (x.dtype, x.device):
-        raise ValueError(f"the images are {x.dtype} on {x.device}, the model is {weight.dtype} on {weight.device}: use x.to(...)")
+        raise ValueError(
+            f"the images are {x.dtype} on {x.device}, the model is {weight.dtype} on "
+            f"{weight.device}: use x.to(...)"
+        )
 
 
 def require_numbers(bad: Tensor, rows: Tensor, what: str) -> None:
-    """Refuses values that are bad (N,), naming the examples they belong to."""
+    """Raise ValueError if anything of `bad` (M,) is true, naming the examples rows (M,)."""
     if bad.any():
-        raise ValueError(f"the {what}: see {_examples(bad, rows)}; does the model return NaN or infinite logits?")
+        raise ValueError(
+            f"the {what}: see {_examples(bad, rows)}; does the model return NaN or infinite logits?"
+        )
 
 
 def _examples(bad: Tensor, rows: Tensor | None = None) -> str:
+    """Return the numbers of up to five bad examples, in words."""
     numbers = bad.nonzero()[:, 0].tolist() if rows is None else sorted(set(rows[bad].tolist()))
     return (
         ("example " if len(numbers) == 1 else "examples ")

@@ -1,23 +1,54 @@
-"""How images go through a model: so many at once that memory suffices, and only those whose search goes on."""
+"""How images go through a model: in parts that fit into memory, and only those still searched.
 
-from collections.abc import Callable
+Shapes: images (M, C, H, W); rows (M,), the examples that images belong to; values (M,).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-_EVERY = 10  # on a GPU to look at a value means to wait for it: only every so many passes
+from ccat.attacks.inputs import require_answers, require_classes
+from ccat.objectives import Objective, most
+
+_EVERY = 10  # reading a value from a GPU waits for it, so it is done once in so many passes
+
+
+@dataclass
+class Counts:
+    """The number of images that went forward and backward through a model."""
+
+    forwards: int = 0
+    backwards: int = 0
 
 
 @dataclass
 class Passes:
-    """`batch` images at once (None: all), halved for good where memory ends. Counts the passes made."""
+    """Runs images through a model in parts of `batch` (None: all at once) and counts the passes.
+
+    Where memory runs out, `batch` is halved, for good.
+    """
 
     batch: int | None = None
     made: int = 0
 
-    def through(self, function: Callable[[Tensor, Tensor], tuple[Tensor, ...]], images: Tensor, rows: Tensor) -> tuple[Tensor, ...]:
-        """The function of (images (M, C, H, W), rows (M,)), part by part; each of its results has one entry per image."""
+    def run(
+        self, function: Callable[[Tensor, Tensor], tuple[Tensor, ...]], images: Tensor, rows: Tensor
+    ) -> tuple[Tensor, ...]:
+        """Return `function(images, rows)`, computed part by part.
+
+        Args:
+            function: Takes images (M, C, H, W) and rows (M,); each tensor that it returns has one
+                entry per image.
+            images: The images (M, C, H, W).
+            rows: The examples (M,) that the images belong to.
+
+        Raises:
+            MemoryError: If not even one image at a time fits into memory.
+        """
         self.made += 1
         done: list[tuple[Tensor, ...]] = []
         first = 0
@@ -31,55 +62,143 @@ class Passes:
                 continue
             done.append(found)
             first = part.stop
-        return done[0] if len(done) == 1 else tuple(torch.cat(parts) for parts in zip(*done, strict=True))
+        return (
+            done[0]
+            if len(done) == 1
+            else tuple(torch.cat(parts) for parts in zip(*done, strict=True))
+        )
 
     def watched(self, device: torch.device) -> bool:
-        """Whether values of this pass are looked at: always, but on a GPU in the first one and every tenth."""
+        """Return True if the values of this pass are to be checked.
+
+        They always are on a CPU; on a GPU they are in the first pass and in every tenth after it.
+        """
         return device.type == "cpu" or self.made % _EVERY == 1
 
 
-class Rest:
-    """Which examples of a search have ended, because they score the `most` there is or because the search says so."""
+class Retired:
+    """The examples of a search that need no further passes.
+
+    An example is retired because it has scored the `most` there is, or because the search says so.
+    """
 
     def __init__(self, count: int, device: torch.device, most: float) -> None:
-        self.ended = torch.zeros(count, dtype=torch.bool, device=device)
+        self.examples = torch.zeros(count, dtype=torch.bool, device=device)
         self.most = most
         self.passes = 0
         self.rows: Tensor | None = None
 
-    def see(self, value: Tensor) -> None:
-        """What was scored (N,)."""
-        self.ended |= value >= self.most
+    def add_best(self, value: Tensor) -> None:
+        """Retire the examples whose value (N,) is the largest there is."""
+        self.examples |= value >= self.most
 
-    def end(self, examples: Tensor) -> None:
-        """These (N,), too."""
-        self.ended |= examples
+    def add(self, examples: Tensor) -> None:
+        """Retire the examples for which the mask (N,) is true as well."""
+        self.examples |= examples
 
-    def going(self) -> Tensor | None:
-        """The examples that go on, None while all do; brought up to date every tenth pass."""
+    def remaining(self) -> Tensor | None:
+        """Return the rows that are still searched, None while all are.
+
+        To save time the rows are brought up to date in the first call and in every tenth after it.
+        """
         if self.passes % _EVERY == 0:
-            self.rows = (~self.ended).nonzero()[:, 0] if self.ended.any() else None
+            self.rows = (~self.examples).nonzero()[:, 0] if self.examples.any() else None
         self.passes += 1
         return self.rows
 
     @property
-    def all_over(self) -> bool:
-        """Whether none goes on, as of when it was last looked at."""
+    def complete(self) -> bool:
+        """True if every example was retired when `remaining` last looked."""
         return self.rows is not None and len(self.rows) == 0
 
 
-def _tried(function: Callable[[Tensor, Tensor], tuple[Tensor, ...]], images: Tensor, rows: Tensor) -> tuple[Tensor, ...] | None:
-    """None where memory does not suffice for several images at once."""
+def _tried(
+    function: Callable[[Tensor, Tensor], tuple[Tensor, ...]], images: Tensor, rows: Tensor
+) -> tuple[Tensor, ...] | None:
+    """Return the function's result, or None if memory does not suffice for these many images."""
     try:
         return function(images, rows)
     except RuntimeError as error:
         if not out_of_memory(error):
             raise
         if len(images) == 1:
-            raise MemoryError(f"not even one image at a time fits into the memory of {images.device}") from error
+            raise MemoryError(
+                f"not even one image at a time fits into the memory of {images.device}"
+            ) from error
         return None
 
 
 def out_of_memory(error: RuntimeError) -> bool:
-    """Of a device, or of the machine where it says so instead of ending the process."""
-    return isinstance(error, torch.OutOfMemoryError) or "out of memory" in str(error) or "can't allocate memory" in str(error)
+    """Return True if the error says that the memory of a device, or of the machine, ran out."""
+    return (
+        isinstance(error, torch.OutOfMemoryError)
+        or "out of memory" in str(error)
+        or "can't allocate memory" in str(error)
+    )
+
+
+class Score(Protocol):
+    """A function of images and of the examples they belong to, which a problem maximises."""
+
+    def __call__(self, images: Tensor, rows: Tensor, /) -> Tensor:
+        """Return the values (M,) of images (M, C, H, W) that belong to the examples rows (M,)."""
+
+
+@runtime_checkable
+class BoundedScore(Protocol):
+    """A score that declares the largest value it can take.
+
+    An example that has reached this value needs no further passes.
+    """
+
+    most: float
+
+
+class ModelScore:
+    """The objective of a model's logits, with the model in evaluation mode.
+
+    After every call the model's mode, weights and `.grad` are as they were before.
+    """
+
+    def __init__(self, model: nn.Module, labels: Tensor, objective: Objective) -> None:
+        self.model, self.labels, self.objective = model, labels, objective
+        self.most = most(objective)
+        # Looking for these takes as long as a small layer, so it is done once.
+        self.modules, self.weights = list(model.modules()), list(model.parameters())
+        self.met = False
+
+    def __call__(self, images: Tensor, rows: Tensor) -> Tensor:
+        with _as_frozen(self.modules, self.weights):
+            logits = self.model(images)
+        require_answers(logits, len(images))
+        if not self.met:
+            require_classes(logits, self.labels)
+            self.met = True
+        return self.objective(logits, self.labels[rows])
+
+
+@contextmanager
+def frozen(model: nn.Module) -> Iterator[None]:
+    """Put a model into evaluation mode with weights that ask for no gradient, for a `with` block.
+
+    Afterwards each module and each weight is put back as it was.
+    """
+    with _as_frozen(list(model.modules()), list(model.parameters())):
+        yield
+
+
+@contextmanager
+def _as_frozen(modules: Sequence[nn.Module], weights: Sequence[Tensor]) -> Iterator[None]:
+    training = [module for module in modules if module.training]
+    learning = [weight for weight in weights if weight.requires_grad]
+    try:
+        for module in training:
+            module.training = False
+        for weight in learning:
+            weight.requires_grad_(False)
+        yield
+    finally:
+        for module in training:
+            module.training = True
+        for weight in learning:
+            weight.requires_grad_(True)

@@ -1,4 +1,7 @@
-"""Projected gradient descent with momentum and backtracking (Algorithm 2 of the paper's supplement), written as ascent."""
+"""Projected gradient descent with momentum and backtracking, written as ascent.
+
+This is Algorithm 2 of the paper's supplement.
+"""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,14 +9,18 @@ from typing import Literal
 import torch
 from torch import Generator, Tensor
 
-from ccat.attacks.problem import Counts, Found, Problem, best, choose, pick
+from ccat.attacks.passes import Counts
+from ccat.attacks.problem import Attack, Found, Problem, best, choose, pick
 from ccat.checks import require_count, require_number
+
+_LARGEST = 80.0  # the exponential of larger scores is infinite in float32
 
 
 @dataclass(frozen=True)
 class Estimated:
-    """A gradient from scores alone (Ilyas et al. 2018): `samples` Gaussian ones of deviation σ around the point, in antithetic pairs.
+    """A gradient from scores alone (Ilyas et al. 2018).
 
+    It takes `samples` Gaussian points of deviation `sigma` around the image, in antithetic pairs.
     Differences are of exp(score), the confidence where the objective is its logarithm.
     """
 
@@ -24,38 +31,48 @@ class Estimated:
         require_count("Estimated: samples", self.samples)
         require_number("Estimated: sigma", self.sigma, 0)
         if self.samples % 2:
-            raise ValueError(f"Estimated: samples come in pairs, so their number must be even, not {self.samples}")
+            raise ValueError(
+                f"Estimated: samples come in pairs, so their number must be even, "
+                f"not {self.samples}"
+            )
 
     def __call__(self, problem: Problem, image: Tensor, generator: Generator) -> Tensor:
+        """Return an estimate of the gradient at each image (N, C, H, W)."""
         gradient = torch.zeros_like(image)
         for _ in range(self.samples // 2):
-            noise = torch.randn(image.shape, generator=generator, device=generator.device, dtype=image.dtype).to(image.device)
-            up, down = (problem.probe(image.add(noise, alpha=side)).clamp_max(_LARGEST).exp() for side in (self.sigma, -self.sigma))
+            noise = torch.randn(
+                image.shape, generator=generator, device=generator.device, dtype=image.dtype
+            ).to(image.device)
+            up, down = (
+                problem.probe(image.add(noise, alpha=side)).clamp_max(_LARGEST).exp()
+                for side in (self.sigma, -self.sigma)
+            )
             gradient.addcmul_((up - down)[:, None, None, None], noise)
         return gradient / (self.samples * self.sigma)
 
 
-_LARGEST = 80.0  # its exponential is a number in float32
-
-
 @dataclass(frozen=True)
-class PGD:
-    """Algorithm 2, for `iterations` = T iterations: T+1 forwards and T backwards per example, fewer where it can no longer change.
+class PGD(Attack):
+    """Algorithm 2 with T = `iterations`: T+1 forwards and T backwards per example, at most.
 
-    The algorithm values every trial point and, once it is accepted, values it again for its gradient. Here both come from one pass:
-    an accepted example takes over value and gradient of the trial, a rejected one keeps its own and divides its rate by `backtracking`
-    (None: every trial is accepted). Once a rate is below what an image can tell
-    apart, and a step raises nothing, an example costs no more passes.
+    The algorithm values every trial point and, once it is accepted, values it again for its
+    gradient. Here both come from one pass: an accepted example takes over value and gradient of the
+    trial, a rejected one keeps its own and divides its rate by `backtracking` (None: every trial is
+    accepted). Once its rate is below what an image can tell apart, and a step raises nothing, an
+    example costs no more passes.
 
-    With `gradient=Estimated()` it is the query-limited attack: the gradient is drawn anew at the current point in every iteration, and
-    one query more values the trial.
+    With `gradient=Estimated()` it is the query-limited attack: the gradient is drawn anew at the
+    current point in every iteration, and one query more values the trial.
+
+    It starts from zero, "near" zero (Gaussian noise of deviation 0.001), at random, or for each
+    example from "either" zero or a random point.
     """
 
     iterations: int
     rate: float
     momentum: float = 0.9
     backtracking: float | None = 1.1
-    start: Literal["zero", "near", "random", "either"] = "zero"  # near: Gaussian noise of deviation 0.001
+    start: Literal["zero", "near", "random", "either"] = "zero"
     gradient: Estimated | None = None  # None: exact
 
     def __post_init__(self) -> None:
@@ -65,14 +82,16 @@ class PGD:
         if self.backtracking is not None:
             require_number("PGD: backtracking, which divides the rate,", self.backtracking, 1)
         if self.start not in ("zero", "near", "random", "either"):
-            raise ValueError(f"PGD: start must be 'zero', 'near', 'random' or 'either', not {self.start!r}")
+            raise ValueError(
+                f"PGD: start must be 'zero', 'near', 'random' or 'either', not {self.start!r}"
+            )
 
     def __call__(self, problem: Problem, generator: Generator) -> Found:
         return self.from_start(problem, self._first(problem, generator), generator)
 
     def from_start(self, problem: Problem, delta: Tensor, generator: Generator) -> Found:
-        """Algorithm 2 from a given δ⁽⁰⁾."""
-        problem = problem.begun()
+        """Run Algorithm 2 from a given δ⁽⁰⁾."""
+        problem = problem.search()
         now, gradient = self._look(problem, delta, last=False)
         found = now
         velocity = torch.zeros_like(problem.x)
@@ -83,17 +102,21 @@ class PGD:
                 gradient = self.gradient(problem, image, generator)
             step = problem.threat.ascent(gradient, image)
             velocity = self.momentum * velocity + (1 - self.momentum) * step
-            trial, trial_gradient = self._look(problem, now.delta + rate * velocity, last=iteration == self.iterations)
+            trial, trial_gradient = self._look(
+                problem, now.delta + rate * velocity, last=iteration == self.iterations
+            )
             found = best(found, trial)
             if self.backtracking is None:
                 now, gradient = trial, trial_gradient
             else:
                 accepted = trial.value >= now.value
-                problem.end((rate.flatten() < torch.finfo(rate.dtype).eps / 2) & (trial.value <= now.value))
+                problem.retire(
+                    (rate.flatten() < torch.finfo(rate.dtype).eps / 2) & (trial.value <= now.value)
+                )
                 now = choose(accepted, trial, now)
                 gradient = pick(accepted, trial_gradient, gradient)
                 rate = torch.where(accepted[:, None, None, None], rate, rate / self.backtracking)
-            if problem.over:
+            if problem.finished:
                 break
         return found
 
@@ -103,11 +126,14 @@ class PGD:
         return Counts(1 + self.iterations * (self.gradient.samples + 1))
 
     def _first(self, problem: Problem, generator: Generator) -> Tensor:
+        """Return δ⁽⁰⁾."""
         zero = torch.zeros_like(problem.x)
         if self.start == "zero":
             return zero
         if self.start == "near":
-            return 0.001 * torch.randn(zero.shape, generator=generator, device=generator.device, dtype=zero.dtype).to(zero.device)
+            return 0.001 * torch.randn(
+                zero.shape, generator=generator, device=generator.device, dtype=zero.dtype
+            ).to(zero.device)
         random = problem.threat.sample(problem.x, generator)
         if self.start == "random":
             return random
@@ -115,5 +141,13 @@ class PGD:
         return torch.where((coin < 0.5)[:, None, None, None], zero, random)
 
     def _look(self, problem: Problem, delta: Tensor, *, last: bool) -> tuple[Found, Tensor]:
-        """Value and gradient at a point. The last one is only valued, for no step follows it; where gradients are estimated, all are."""
-        return (problem.at(delta), torch.zeros_like(delta)) if last or self.gradient else problem.climb(delta)
+        """Return value and gradient at a point.
+
+        The gradient is zero at the last point, for no step follows it, and where gradients are
+        estimated.
+        """
+        return (
+            (problem.evaluate(delta), torch.zeros_like(delta))
+            if last or self.gradient
+            else problem.value_and_grad(delta)
+        )

@@ -1,27 +1,24 @@
-"""The problem an attack solves: the perturbation, among those the threat allows, that scores highest for each example.
+"""The problem an attack solves: the allowed perturbation that scores highest for each example.
 
-`Problem.at` and `Problem.climb` are the only places where a perturbation becomes a result, so a result is always allowed and always
-scored. `best` is the only way in which results are combined.
+`Problem.evaluate` and `Problem.value_and_grad` are the only places where a perturbation becomes a
+result, so that a result is always allowed and always scored. `best` is the only way in which
+results are combined.
 
-Shapes: x, delta, gradient (N, C, H, W); values (N,); rows (M,), the examples that M images belong to.
+Shapes: x, delta, gradient (N, C, H, W); values (N,); rows (M,), the examples of M images.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 import torch
 from torch import Generator, Tensor, nn
 
-from ccat.attacks.inputs import require_answers, require_batch, require_classes, require_images, require_model, require_numbers
-from ccat.attacks.passes import Passes, Rest
-from ccat.objectives import Objective, most
-from ccat.threats import Threat
-
-Score = Callable[[Tensor, Tensor], Tensor]  # (images (M, C, H, W), rows (M,)) -> values (M,)
+from ccat.attacks.inputs import require_batch, require_images, require_model, require_numbers
+from ccat.attacks.passes import BoundedScore, Counts, ModelScore, Passes, Retired, Score
+from ccat.objectives import Objective
+from ccat.threats import Box, Threat
 
 
 class Found(NamedTuple):
@@ -31,28 +28,55 @@ class Found(NamedTuple):
     value: Tensor
 
 
-@dataclass
-class Counts:
-    """Images that went forward and backward through the model."""
+def best(old: Found, new: Found) -> Found:
+    """Return, for each example, the result that scores strictly higher, `old` where they are equal.
 
-    forwards: int = 0
-    backwards: int = 0
+    Keeping the best iterate, start, restart or candidate of a random search are all this.
+    """
+    return choose(new.value > old.value, new, old)
 
 
-class Attack(Protocol):
-    """Searches a problem. Everything random comes from the generator."""
+def improve(found: Found, trial: Found) -> Found:
+    """Do as `best`, but overwrite `found`: for searches that keep nothing but the best so far."""
+    if found.delta.device.type != "cpu":
+        return best(found, trial)
+    rows = (trial.value > found.value).nonzero()[:, 0]
+    if len(rows):
+        found.delta[rows], found.value[rows] = trial.delta[rows], trial.value[rows]
+    return found
 
-    def __call__(self, problem: "Problem", generator: Generator) -> Found: ...
 
-    def cost(self, shape: tuple[int, int, int]) -> Counts:
-        """Forwards and backwards per image (C, H, W), at most: what can no longer change costs nothing."""
+def choose(condition: Tensor, yes: Found, no: Found) -> Found:
+    """Return `yes` for the examples for which the condition (N,) holds, `no` for the others."""
+    return Found(pick(condition, yes.delta, no.delta), torch.where(condition, yes.value, no.value))
+
+
+def pick(condition: Tensor, yes: Tensor, no: Tensor) -> Tensor:
+    """Return the rows of `yes` where the condition (N,) holds, those of `no` elsewhere."""
+    if condition.device.type != "cpu":
+        return torch.where(condition.view(-1, *[1] * (yes.ndim - 1)), yes, no)
+    # Choosing rows is several times as fast on a CPU; elsewhere it would wait for the device.
+    rows = condition.nonzero()[:, 0]
+    if len(rows) in (0, len(no)):
+        return yes if len(rows) else no
+    return no.index_copy(0, rows, yes[rows])
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Maximise `score` around each image of x over what the threat allows. `pool`: other images an attack may draw on.
+    """Maximise a score around each image over the perturbations that a threat allows.
 
-    `passes` says how many images go through the model at once. A score may tell the `most` it can be (0, a confidence of 1).
+    Attributes:
+        x: The images (N, C, H, W) in [0,1].
+        threat: The perturbations that are allowed.
+        score: What is maximised: images (M, C, H, W) and rows (M,) to values (M,). A score may
+            declare the largest value that it can take, as `most`.
+        pool: Other images that an attack may draw on.
+        counts: How many images went through the score so far.
+        passes: How many images go through the score at once.
+        retired: The examples that need no further passes, in a search that has begun.
+        labels: The labels (N,) behind the score, for attacks of other libraries.
+        model: The model behind the score, for attacks of other libraries.
     """
 
     x: Tensor
@@ -61,12 +85,15 @@ class Problem:
     pool: Tensor | None = None
     counts: Counts = field(default_factory=Counts, compare=False)
     passes: Passes = field(default_factory=Passes, compare=False)
-    rest: Rest | None = field(default=None, compare=False)
+    retired: Retired | None = field(default=None, compare=False)
+    labels: Tensor | None = None
+    model: nn.Module | None = None
 
     def __post_init__(self) -> None:
-        if self.rest is None:
+        if self.retired is None:
             require_images(self.x)
-            self.threat.project(self.x[:1], torch.zeros_like(self.x[:1]))  # a threat that does not fit the images says so now
+            # A threat that does not fit the images says so now.
+            self.threat.project(self.x[:1], torch.zeros_like(self.x[:1]))
 
     @classmethod
     def of(
@@ -79,51 +106,76 @@ class Problem:
         pool: Tensor | None = None,
         batch: int | None = None,
     ) -> Self:
-        """The usual problem: the objective of a model's logits and the labels, `batch` images at once (None: all)."""
+        """Return the usual problem: maximise an objective of a model's logits and the labels.
+
+        Args:
+            model: Maps images (N, C, H, W) in [0,1] to logits (N, K).
+            x: The images (N, C, H, W), float32 or float64 in [0,1].
+            y: The labels (N,).
+            threat: The perturbations that are allowed.
+            objective: What is maximised.
+            pool: Other images that an attack may draw on.
+            batch: How many images go through the model at once; None for all.
+        """
         y = require_batch(x, y)
         require_model(model, x)
-        return cls(x, threat, ModelScore(model, y, objective), pool, passes=Passes(batch))
+        score = ModelScore(model, y, objective)
+        return cls(x, threat, score, pool, passes=Passes(batch), labels=y, model=model)
 
-    def begun(self) -> Self:
-        """For one search: an example that scores the most there is, or that the search ends, costs no more passes.
+    def search(self) -> Self:
+        """Return this problem for one search, in which examples can be retired.
 
-        It scores −∞ from then on, with a gradient of zero, so a search must keep the best it has seen.
+        An example is retired once it scores the most there is, or by `retire`, and then costs no
+        more passes. From then on it scores −∞ with a gradient of zero, so a search must keep the
+        best it has seen.
         """
-        return replace(self, rest=Rest(len(self.x), self.x.device, getattr(self.score, "most", math.inf)))
+        most = self.score.most if isinstance(self.score, BoundedScore) else math.inf
+        return replace(self, retired=Retired(len(self.x), self.x.device, most))
 
-    def at(self, delta: Tensor, rows: Tensor | None = None) -> Found:
-        """Projected and scored, one forward. `rows` says which examples the perturbations belong to, all in order by default."""
+    def evaluate(self, delta: Tensor, rows: Tensor | None = None) -> Found:
+        """Project perturbations and score them, in one forward.
+
+        Args:
+            delta: The perturbations, (N, C, H, W) or (M, C, H, W).
+            rows: The examples (M,) that they belong to; None for all in order.
+        """
         with torch.no_grad():
             delta, image, places = self._place(delta, rows)
             (value,) = self._pass(image, places, whole=rows is None)
             return Found(delta, value)
 
-    def climb(self, delta: Tensor, rows: Tensor | None = None) -> tuple[Found, Tensor]:
-        """As `at`, with the gradient of the score at the image: one forward and one backward."""
+    def value_and_grad(self, delta: Tensor, rows: Tensor | None = None) -> tuple[Found, Tensor]:
+        """Do as `evaluate`, and return the gradient of the score at the perturbed images too.
+
+        This takes one forward and one backward.
+        """
         with torch.no_grad():
             delta, image, places = self._place(delta, rows)
             value, gradient = self._pass(image, places, whole=rows is None, gradient=True)
             return Found(delta, value), gradient
 
     def probe(self, images: Tensor) -> Tensor:
-        """The score at any images in [0,1], one per example, allowed or not: for estimates, never a result."""
+        """Return the score (N,) at any images in [0,1], one per example, allowed or not.
+
+        This is for estimates of a gradient; it never makes a result.
+        """
         with torch.no_grad():
             (value,) = self._pass(images.clamp(0, 1), self._all, whole=True, result=False)
             return value
 
     def images(self, found: Found) -> Tensor:
-        """The perturbed images, in [0,1]."""
+        """Return the perturbed images, in [0,1]."""
         return (self.x + found.delta).clamp_(0, 1)
 
     @property
-    def over(self) -> bool:
-        """Whether the search has ended for all examples."""
-        return self.rest is not None and self.rest.all_over
+    def finished(self) -> bool:
+        """True if every example of the search is retired."""
+        return self.retired is not None and self.retired.complete
 
-    def end(self, examples: Tensor) -> None:
-        """No more passes for these (N,), in the search that has begun."""
-        assert self.rest is not None
-        self.rest.end(examples)
+    def retire(self, examples: Tensor) -> None:
+        """Spend no more passes of this search on the examples where the mask (N,) is true."""
+        assert self.retired is not None
+        self.retired.add(examples)
 
     @cached_property
     def _all(self) -> Tensor:
@@ -131,44 +183,72 @@ class Problem:
 
     @cached_property
     def _bounds(self) -> tuple[Tensor, Tensor] | None:
-        """Where all that a threat allows is a box: what projects onto it at less cost."""
-        bounds = getattr(self.threat, "bounds", None)
-        return None if bounds is None else bounds(self.x)
+        """The bounds of a threat that is a box, to which clamping costs less than projecting."""
+        return self.threat.bounds(self.x) if isinstance(self.threat, Box) else None
 
     def _place(self, delta: Tensor, rows: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Perturbations that are allowed, their images, and the examples they belong to."""
+        """Return allowed perturbations, their images, and the examples they belong to."""
         x = self.x if rows is None else self.x[rows]
         places = self._all if rows is None else rows
         if self.passes.watched(x.device):
             _require_finite(delta, places, "perturbation is not finite")
-        delta = delta.clamp(*self._bounds) if self._bounds and rows is None else self.threat.project(x, delta)
+        delta = (
+            delta.clamp(*self._bounds)
+            if self._bounds and rows is None
+            else self.threat.project(x, delta)
+        )
         return delta, (x + delta).clamp_(0, 1), places
 
-    def _pass(self, image: Tensor, rows: Tensor, *, whole: bool, gradient: bool = False, result: bool = True) -> tuple[Tensor, ...]:
-        """Values, and gradients if asked for, of those whose search goes on, in parts. `result`: what scores the most ends its search."""
-        function = self._climbed if gradient else self._valued
-        going = self.rest.going() if self.rest is not None and whole else None
-        if going is None:
-            found = self.passes.through(function, image, rows)
+    def _pass(
+        self,
+        image: Tensor,
+        rows: Tensor,
+        *,
+        whole: bool,
+        gradient: bool = False,
+        result: bool = True,
+    ) -> tuple[Tensor, ...]:
+        """Return values, and gradients if asked for, of the examples that are not retired.
+
+        Args:
+            image: The images (M, C, H, W).
+            rows: The examples (M,) that they belong to.
+            whole: True if these are all examples in order.
+            gradient: True if gradients are wanted.
+            result: True if examples that score the most there is are retired.
+        """
+        function = self._with_gradient if gradient else self._without_gradient
+        remaining = self.retired.remaining() if self.retired is not None and whole else None
+        if remaining is None:
+            found = self.passes.run(function, image, rows)
         else:
-            found = (image.new_full((len(image),), -math.inf), torch.zeros_like(image))[: 1 + gradient]
-            if len(going):
-                some = self.passes.through(function, image[going], going)
-                found = tuple(part.to(one.dtype).index_copy_(0, going, one) for part, one in zip(found, some, strict=True))
-        if self.rest is not None and whole and result:
-            self.rest.see(found[0])
+            found = (image.new_full((len(image),), -math.inf), torch.zeros_like(image))[
+                : 1 + gradient
+            ]
+            if len(remaining):
+                some = self.passes.run(function, image[remaining], remaining)
+                found = tuple(
+                    part.to(one.dtype).index_copy_(0, remaining, one)
+                    for part, one in zip(found, some, strict=True)
+                )
+        if self.retired is not None and whole and result:
+            self.retired.add_best(found[0])
         return found
 
-    def _valued(self, image: Tensor, rows: Tensor) -> tuple[Tensor, ...]:
+    def _without_gradient(self, image: Tensor, rows: Tensor) -> tuple[Tensor, ...]:
         return (self._scored(image, rows),)
 
-    def _climbed(self, image: Tensor, rows: Tensor) -> tuple[Tensor, ...]:
+    def _with_gradient(self, image: Tensor, rows: Tensor) -> tuple[Tensor, ...]:
         with torch.enable_grad():
             image = image.detach().requires_grad_()
             value = self._scored(image, rows)
             if not value.requires_grad:
-                raise ValueError("the score has no gradient: does the model run under no_grad, or not depend on the images?")
-            gradient = torch.autograd.grad(value.sum(), image)[0].contiguous()  # models may keep channels last
+                raise ValueError(
+                    "the score has no gradient: does the model run under no_grad, or not depend "
+                    "on the images?"
+                )
+            # Models may keep channels last.
+            gradient = torch.autograd.grad(value.sum(), image)[0].contiguous()
         self.counts.backwards += len(image)
         if self.passes.watched(image.device):
             _require_finite(gradient, rows, "gradient is not finite")
@@ -178,86 +258,41 @@ class Problem:
         value = self.score(image, rows)
         self.counts.forwards += len(image)
         if value.shape != rows.shape:
-            raise ValueError(f"the score must give one value per image, {tuple(rows.shape)}, but gave {tuple(value.shape)}")
+            raise ValueError(
+                f"the score must give one value per image, {tuple(rows.shape)}, but gave "
+                f"{tuple(value.shape)}"
+            )
         if self.passes.watched(image.device):
             require_numbers(value.detach().isnan(), rows, "score is not a number")
         return value
 
 
 def _require_finite(values: Tensor, rows: Tensor, what: str) -> None:
-    """A sum that is a number is enough, and costs a tenth of looking at every value."""
+    """Raise ValueError unless all values are finite.
+
+    If their sum is finite, so are they, and the sum costs a tenth of looking at every value.
+    """
     if not values.sum().isfinite():
         require_numbers(~values.flatten(1).isfinite().all(1), rows, what)
 
 
-def best(old: Found, new: Found) -> Found:
-    """Example by example the one that scores strictly higher: best iterate, starts, restarts and random search are all this."""
-    return choose(new.value > old.value, new, old)
+@runtime_checkable
+class Attack(Protocol):
+    """A search for the perturbations that score highest, usually a frozen dataclass.
 
+    To write one, inherit from Attack and give it `__call__` and `cost`, and `supports` if it is
+    made for some threats only.
+    """
 
-def improve(found: Found, trial: Found) -> Found:
-    """As `best`, in the place of `found`: for searches that look at nothing but the best so far."""
-    if found.delta.device.type != "cpu":
-        return best(found, trial)
-    rows = (trial.value > found.value).nonzero()[:, 0]
-    if len(rows):
-        found.delta[rows], found.value[rows] = trial.delta[rows], trial.value[rows]
-    return found
+    def __call__(self, problem: Problem, generator: Generator) -> Found:
+        """Return the best perturbations found; everything random comes from the generator."""
 
+    def cost(self, shape: tuple[int, int, int]) -> Counts:
+        """Return the forwards and backwards per image of shape (C, H, W), at most.
 
-def choose(condition: Tensor, yes: Found, no: Found) -> Found:
-    """`yes` where the condition (N,) holds, `no` elsewhere."""
-    return Found(pick(condition, yes.delta, no.delta), torch.where(condition, yes.value, no.value))
+        A search costs less where examples can no longer change.
+        """
 
-
-def pick(condition: Tensor, yes: Tensor, no: Tensor) -> Tensor:
-    """Rows of `yes` where the condition (N,) holds, of `no` elsewhere."""
-    if condition.device.type != "cpu":
-        return torch.where(condition.view(-1, *[1] * (yes.ndim - 1)), yes, no)
-    rows = condition.nonzero()[:, 0]  # several times as fast here; elsewhere it would wait for the device
-    if len(rows) in (0, len(no)):
-        return yes if len(rows) else no
-    return no.index_copy(0, rows, yes[rows])
-
-
-class ModelScore:
-    """The objective of a model in evaluation mode. The model's mode, weights and `.grad` are as before after every call."""
-
-    def __init__(self, model: nn.Module, labels: Tensor, objective: Objective) -> None:
-        self.model, self.labels, self.objective = model, labels, objective
-        self.most = most(objective)
-        self.modules, self.weights = list(model.modules()), list(model.parameters())  # looking for them takes as long as a small layer
-        self.met = False
-
-    def __call__(self, images: Tensor, rows: Tensor) -> Tensor:
-        with _as_frozen(self.modules, self.weights):
-            logits = self.model(images)
-        require_answers(logits, len(images))
-        if not self.met:
-            require_classes(logits, self.labels)
-            self.met = True
-        return self.objective(logits, self.labels[rows])
-
-
-@contextmanager
-def frozen(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode, and weights that ask for no gradient; each module and weight is put back as it was."""
-    with _as_frozen(list(model.modules()), list(model.parameters())):
-        yield
-
-
-@contextmanager
-def _as_frozen(modules: Sequence[nn.Module], weights: Sequence[Tensor]) -> Iterator[None]:
-    training = [module for module in modules if module.training]
-    learning = [weight for weight in weights if weight.requires_grad]
-    try:
-        for module in training:
-            module.training = False
-        for weight in learning:
-            weight.requires_grad_(False)
-        yield
-    finally:
-        for module in training:
-            module.training = True
-        for weight in learning:
-            weight.requires_grad_(True)
+    def supports(self, threat: Threat) -> bool:
+        """Return True if the attack is made for this threat; by default it is for every one."""
+        return True

@@ -1,4 +1,4 @@
-"""The command line: commands over the same recipes, suites and stages that Python code uses."""
+"""The command line: `ccat COMMAND`, a file per command in commands/."""
 
 from ccat.cli.main import main
 

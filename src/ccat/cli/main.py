@@ -6,28 +6,31 @@ import sys
 import warnings
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.metadata import version
 
 import torch
 
-from ccat.cli import judging, keeping, making
-from ccat.cli.arguments import Command
+from ccat import extensions
+from ccat.cli.commands import COMMANDS
 from ccat.data import DataUnavailableError
 from ccat.engine import WorkerError
+from ccat.errors import PipelineError, UntrustedError
 from ccat.models import ModelFileError
-from ccat.stages import StageError
-from ccat.store import StoreError
+from ccat.runs import RunError
 
 HELP = """\
 Train image classifiers that may say “I don't know”, attack them, and measure what gets through.
 
-  ccat demo                                   three small models, attacked: the paper's claim put to the test in minutes
+  ccat demo                                   three small models, attacked, in minutes
 
   ccat recipes                                what can be trained
-  ccat train mnist-ccat-small                 into runs/mnist-ccat-small; after a stop the same command goes on
+  ccat train mnist-ccat-small                 into runs/mnist-ccat-small; rerun it after a stop
   ccat train mnist-ccat-small --epochs 3 --method.rho 6 --method.threat.epsilon 8/255
                                               any field of a recipe can be set
   ccat attack mnist-ccat-small --suite quick  what is stored already is not computed again
+  ccat attack mnist-ccat-small --attack mypackage.attacks:MyAttack --threat Linf:0.3
+                                              an attack of your own
   ccat evaluate mnist-ccat-small mnist-at-small
                                               the paper's tables over several runs
   ccat report mnist-ccat-small mnist-at-small --out report
@@ -35,29 +38,49 @@ Train image classifiers that may say “I don't know”, attack them, and measur
   ccat attack --model mypackage.nets:resnet --weights resnet.pt --dataset cifar10
                                               a model of your own, or published weights
   ccat detect mnist-normal-small --detector lid
-                                              reject by a detector, attacked unawares and by one who knows
+                                              reject by a detector; attacks that know it and not
   ccat export mnist-ccat-small --threat Linf:0.4 --out worst.npz
 """
-USER_ERRORS = (StoreError, StageError, DataUnavailableError, ModelFileError, WorkerError, ValueError, OSError)
+USER_ERRORS = (
+    RunError,
+    PipelineError,
+    UntrustedError,
+    DataUnavailableError,
+    ModelFileError,
+    WorkerError,
+    ValueError,
+    OSError,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The `ccat` command. A user's mistake ends with a sentence on stderr and exit code 2, an interrupt with how to go on and 130."""
+    """Run the `ccat` command.
+
+    A user's mistake ends with a sentence on stderr and exit code 2, an interrupt with how to
+    continue and exit code 130.
+    """
     arguments = sys.argv[1:] if arguments is None else list(arguments)
-    command_line = parser()
+    command_line = parser(next((word for word in arguments if word in COMMANDS), None))
     options, rest = command_line.parse_known_args(arguments)
-    if "function" not in options:
+    if "command" not in options:
         command_line.print_help()
         return
-    if rest and options.function is not making.train_command:
+    if rest and not options.takes_fields:
         command_line.error(f"unrecognized arguments: {' '.join(rest)}")
     options.rest = rest
-    torch.set_num_threads(1)  # only then are results bit-identical; `train --threads` may ask for more
-    warnings.showwarning = lambda message, *_, **__: print(f"ccat: warning: {message}", file=sys.stderr)
+    if "trust" in options and options.trust:
+        extensions.trust_everything()
+    torch.set_num_threads(1)  # only then are results bit-identical; `train --threads` may change it
+    warnings.showwarning = lambda message, *_, **__: print(
+        f"ccat: warning: {message}", file=sys.stderr
+    )
     try:
-        options.function(options)
+        options.command(options)
     except KeyboardInterrupt:
-        print(f"\nStopped. What was finished is stored; this goes on from there:\n  ccat {shlex.join(arguments)}", file=sys.stderr)
+        again = f"ccat {shlex.join(arguments)}"
+        print(
+            f"\nStopped. What was finished is stored; this continues:\n  {again}", file=sys.stderr
+        )
         sys.exit(130)
     except BrokenPipeError:  # `ccat recipes | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -66,17 +89,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(2)
 
 
-def parser() -> ArgumentParser:
-    """All commands with their options."""
-    command_line = ArgumentParser("ccat", description=HELP, formatter_class=RawDescriptionHelpFormatter)
-    command_line.add_argument("--version", action="version", version=f"ccat {version('ccat-torch')}")
+def parser(called: str | None = None) -> ArgumentParser:
+    """Return the parser of all commands, with the options of the one that is called."""
+    command_line = ArgumentParser(
+        "ccat", description=HELP, formatter_class=RawDescriptionHelpFormatter
+    )
+    command_line.add_argument(
+        "--version", action="version", version=f"ccat {version('ccat-torch')}"
+    )
     commands = command_line.add_subparsers(title="commands", metavar="COMMAND")
-
-    def add(name: str, function: Command, text: str) -> ArgumentParser:
-        command = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False)
-        command.set_defaults(function=function)
-        return command
-
-    for commands_of in (making, judging, keeping):
-        commands_of.add_commands(add)
+    for name, command in COMMANDS.items():
+        about = f"{command.help[0].upper()}{command.help[1:]}."
+        added = commands.add_parser(name, help=command.help, description=about, allow_abbrev=False)
+        if name == called:
+            module = import_module(f"ccat.cli.commands.{command.file}")
+            added.set_defaults(command=module.run, takes_fields=name == "train")
+            module.add_options(added)
     return command_line

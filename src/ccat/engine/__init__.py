@@ -1,7 +1,16 @@
-"""Engines: where units of work are computed, here, on local processes, or on a Ray cluster. Results are the same bit for bit."""
+"""Engines: where units of work are computed. Results are the same bit for bit on all of them.
 
-from ccat.engine.cluster import Ray
-from ccat.engine.local import Local, cores, one_thread
+A unit of work is a picklable argument of a function that also gets what all units have in common:
+
+    for unit, result in Local(workers=4)(work, common, units): ...
+    for unit, result in Ray("auto", gpus=0.5)(work, common, units): ...
+
+`Local` (local.py) computes in this process or on several of this machine, `Ray` (ray.py) on a
+cluster. Both follow the protocol `Engine` (work.py) and yield each result as soon as it is there.
+"""
+
+from ccat.engine.local import Here, Local, cores, one_thread
+from ccat.engine.ray import Ray
 from ccat.engine.work import Engine, WorkerError
 
-__all__ = ["Engine", "Local", "Ray", "WorkerError", "cores", "one_thread"]
+__all__ = ["Engine", "Here", "Local", "Ray", "WorkerError", "cores", "one_thread"]

@@ -1,7 +1,7 @@
-"""Units of work in this process or on local ones.
+"""Units of work in this process, or on several processes of this machine.
 
-A process computes with one thread: PyTorch's threads fight each other when several processes compute, and results are bit-identical
-only then.
+A process computes with one thread: with more, the threads of several processes would compete for
+the same cores, and results would not be identical bit for bit.
 """
 
 import multiprocessing
@@ -21,41 +21,70 @@ import torch
 
 from ccat.engine.work import Common, Result, Unit, Work, WorkerError
 
-_SMALL = 30_000  # bytes
-_PATIENCE = 5.0  # seconds
-_KILLED = "a worker process was killed, perhaps for lack of memory; what is finished is stored, start again"
+_SMALL = 30_000  # bytes that a pipe holds for certain
+_PATIENCE = 5.0  # seconds between two looks at whether all workers are alive
+_KILLED = (
+    "a worker process was killed, perhaps because memory ran out; "
+    "finished results are intact: start again with the same command"
+)
 
 
 def cores() -> int:
-    """How many processes can compute at once."""
+    """Return how many processes this machine can run at once."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
+class Here:
+    """An engine that computes in this process, with the threads it has."""
+
+    away: ClassVar[bool] = False
+
+    def ready(self) -> None:
+        """Do nothing: this process is always ready."""
+
+    def __call__(
+        self, work: Work[Common, Unit, Result], common: Common, units: Sequence[Unit]
+    ) -> Iterator[tuple[Unit, Result]]:
+        for unit in units:
+            yield unit, work(common, unit)
+
+
+@dataclass(frozen=True)
 class Local:
-    """On so many processes of this machine; one is this process itself."""
+    """An engine that computes on `workers` processes of this machine; 1 is this process itself."""
 
     workers: int = 1
     away: ClassVar[bool] = False
 
     def ready(self) -> None:
-        """It always is."""
+        """Do nothing: this machine is always ready."""
 
-    def __call__(self, work: Work[Common, Unit, Result], common: Common, units: Sequence[Unit]) -> Iterator[tuple[Unit, Result]]:
+    def __call__(
+        self, work: Work[Common, Unit, Result], common: Common, units: Sequence[Unit]
+    ) -> Iterator[tuple[Unit, Result]]:
         workers = min(self.workers, len(units))
         if workers > 1:
             yield from _on_processes(work, common, units, workers)
             return
         with one_thread():
-            for unit in units:
-                yield unit, work(common, unit)
+            yield from Here()(work, common, units)
 
 
-def _on_processes(work: Work[Common, Unit, Result], common: Common, units: Sequence[Unit], workers: int) -> Iterator[tuple[Unit, Result]]:
+def _on_processes(
+    work: Work[Common, Unit, Result], common: Common, units: Sequence[Unit], workers: int
+) -> Iterator[tuple[Unit, Result]]:
     shared = pickle.dumps((work, common))
-    if len(shared) > _SMALL:  # a worker killed before it has read more than a pipe holds would leave this process waiting for ever
-        raise ValueError(f"what units share must be small on local processes, not {len(shared)} bytes: name files instead")
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_begin, initargs=(shared,)) as pool:
+    if len(shared) > _SMALL:
+        # A pipe takes this much at once. If a worker were killed while it still had to read the
+        # rest, this process would wait for ever.
+        raise ValueError(
+            f"what units share must be at most {_SMALL} bytes on local processes, "
+            f"not {len(shared)}: pass the names of files instead"
+        )
+    with ProcessPoolExecutor(
+        workers, multiprocessing.get_context("spawn"), initializer=_begin, initargs=(shared,)
+    ) as pool:
         waiting, unit_of = iter(units), dict[Future[bytes], Unit]()
         try:
             while True:
@@ -64,13 +93,18 @@ def _on_processes(work: Work[Common, Unit, Result], common: Common, units: Seque
                 if not unit_of:
                     return
                 done, _ = wait(unit_of, _PATIENCE, return_when=FIRST_COMPLETED)
-                if not done and any(process.exitcode is not None for process in list((pool._processes or {}).values())):
-                    raise WorkerError(_KILLED)  # while it started, when the pool does not watch it yet
+                if not done and any(
+                    process.exitcode is not None
+                    for process in list((pool._processes or {}).values())
+                ):
+                    # It was killed while starting, when the pool does not watch it yet.
+                    raise WorkerError(_KILLED)
                 for future in done:
                     yield unit_of.pop(future), pickle.loads(future.result())
         except BrokenProcessPool as broken:
             raise WorkerError(_KILLED) from broken
-        except BaseException:  # an error, an interrupt, or nobody wants more: end the workers at once
+        except BaseException:
+            # An error, an interrupt, or the caller wants no more results: end the workers at once.
             for process in list((pool._processes or {}).values()):
                 process.terminate()
             raise
@@ -78,7 +112,7 @@ def _on_processes(work: Work[Common, Unit, Result], common: Common, units: Seque
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """As workers compute."""
+    """Compute with one thread inside this context, as workers do."""
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(1)
@@ -87,18 +121,23 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-_shared: tuple[Any, Any] | None = None  # in a worker: the work and what all units have in common
+_shared: tuple[Any, Any] | None = None  # in a worker process: the work and what is common
 
 
 def _packed(unit: Any) -> bytes:
-    """As bytes: sent as they are, tensors would keep shared memory and three open files each until their last reader lets them go."""
+    """Compute a unit and return its result pickled.
+
+    Tensors sent as they are would each hold shared memory and open files until their last reader
+    lets go of them.
+    """
     assert _shared is not None
     work, common = _shared
     return pickle.dumps(work(common, unit))
 
 
 def _begin(shared: bytes) -> None:
-    global _shared  # noqa: PLW0603 (what a process is started with)
+    """Prepare a worker process for its units."""
+    global _shared  # noqa: PLW0603 (an initialiser has no other way to pass something on)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
@@ -106,7 +145,7 @@ def _begin(shared: bytes) -> None:
 
 
 def _end_with_parent() -> None:
-    """A parent that is killed cannot end its workers: they watch it."""
+    """End this worker when its parent is gone: a killed parent cannot end its workers."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     multiprocessing.connection.wait([parent.sentinel])

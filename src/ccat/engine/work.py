@@ -1,30 +1,44 @@
-"""What engines have in common: a unit of work is computed from itself and from what all units share."""
+"""What all engines have in common: the protocol they follow and the error they raise."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
-Common = TypeVar("Common")
+Common = TypeVar("Common")  # what all units share
 Unit = TypeVar("Unit")
 Result = TypeVar("Result")
 Work = Callable[[Common, Unit], Result]
 
 
 class WorkerError(Exception):
-    """A worker ended before its work was done, or there is none."""
+    """The error raised when a worker ended before its work was done, or when there is none."""
 
 
 class Engine(Protocol):
-    """Runs units of work somewhere and hands each result back as soon as it is there.
+    """A place where units of work are computed.
 
-    Work, common and units must be picklable; what is common goes to each worker once.
+    The work, what is common and the units must be picklable. What is common is sent to each worker
+    once.
     """
 
     @property
     def away(self) -> bool:
-        """Whether workers may be on other machines, which see none of the files of this one."""
+        """True if workers may be on other machines, which do not see the files of this one."""
 
     def ready(self) -> None:
-        """Refuses at once what could never run."""
+        """Check that work can run here, before any is prepared.
 
-    def __call__(self, work: Work[Common, Unit, Result], common: Common, units: Sequence[Unit]) -> Iterator[tuple[Unit, Result]]:
-        """Each unit with its result, as they are done."""
+        Raises:
+            WorkerError: The engine cannot be reached, or could never run a unit.
+        """
+
+    def __call__(
+        self, work: Work[Common, Unit, Result], common: Common, units: Sequence[Unit]
+    ) -> Iterator[tuple[Unit, Result]]:
+        """Compute `work(common, unit)` for every unit.
+
+        Yields:
+            Each unit with its result, in the order in which they finish.
+
+        Raises:
+            WorkerError: A worker was lost. Errors that `work` raises are raised as they are.
+        """

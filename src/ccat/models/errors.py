@@ -1,5 +1,5 @@
-"""What goes wrong with weights on disk."""
+"""The error that weights on disk raise."""
 
 
 class ModelFileError(Exception):
-    """A weights file that is missing, damaged, or does not fit. The message says which and what to do."""
+    """A weights file is missing, damaged or does not fit; the message says which and what to do."""

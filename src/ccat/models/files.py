@@ -1,68 +1,125 @@
-"""Weights on disk: safetensors with architecture and arguments inside, so that a file can be loaded without knowing either."""
+"""Weights on disk: safetensors that also hold the architecture and the arguments of the model."""
 
 import json
 import os
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
-from torch import nn
+from torch import Tensor, nn
 
+from ccat.extensions import is_name
 from ccat.files import write_whole
 from ccat.models.errors import ModelFileError
 from ccat.models.normalised import Normalised
-from ccat.models.published import foreign
-from ccat.models.table import MODELS
+from ccat.models.registry import MODELS, build_model, is_model_name
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 def save_model(model: nn.Module, path: str | os.PathLike[str]) -> None:
-    """Writes weights, architecture and arguments; the file is whole or not there."""
-    inside = model.model if isinstance(model, Normalised) else model
-    name: Any = getattr(inside, "architecture", "")
-    if name not in MODELS and ":" not in name:
-        raise ValueError(f"save_model knows {', '.join(MODELS)}, not {type(model).__name__}; `ccat import` brings modules of your own")
+    """Write the weights of a model, its architecture, arguments and normalisation to one file.
+
+    The file is written as a whole or not at all, and equal models make equal files.
+
+    Args:
+        model: A model of `create_model`, `load_model` or `import_model`, or `Normalised` of one.
+        path: Usually ends in `.safetensors`.
+
+    Raises:
+        ValueError: If the model does not know how it was made.
+    """
+    normalised = isinstance(model, Normalised) and not hasattr(model, "architecture")
+    inside: nn.Module = model.model if normalised else model  # type: ignore[assignment]
+    name: Any = getattr(inside, "architecture", None)
+    if not (isinstance(name, str) and is_model_name(name) and hasattr(inside, "arguments")):
+        raise ValueError(
+            f"save_model stores models that create_model, load_model or import_model made, "
+            f"not this {type(inside).__name__}: use torch.save, or make it with "
+            "create_model('package.module:factory', ...)"
+        )
     about = {"schema": SCHEMA, "architecture": name, "arguments": inside.arguments}
-    if isinstance(model, Normalised):
-        about |= {"mean": model.mean.flatten().tolist(), "std": model.std.flatten().tolist()}
-    tensors = {key: value.detach().contiguous().clone() for key, value in inside.state_dict().items()}  # weights may be shared
-    write_whole(Path(path), save(tensors, {"ccat": json.dumps(about)}))  # one entry: several would be written in any order
+    if normalised:
+        about |= {key: getattr(model, key).flatten().tolist() for key in ("mean", "std")}
+    tensors = {  # cloned, because safetensors refuses weights that share memory
+        key: value.detach().contiguous().clone() for key, value in inside.state_dict().items()
+    }
+    # One entry of metadata: several would be written in any order.
+    write_whole(Path(path), save(tensors, {"ccat": json.dumps(about)}))
 
 
 def load_model(path: str | os.PathLike[str], factory: str | None = None) -> nn.Module:
-    """The model as it was saved, on the CPU and in evaluation mode.
+    """Load a model as `save_model` stored it, on the CPU and in evaluation mode.
 
-    A file of a module of someone's own names the factory that makes it, package.module:factory. It is only called if it is the one given
-    here: weights are data, and reading them runs nothing.
+    Weights are data, and reading them runs no code: a file that names a factory of a user is loaded
+    only if that factory is given here too, and trusted.
+
+    Args:
+        path: A file of `save_model`.
+        factory: The `package.module:factory` that the file may name.
+
+    Raises:
+        ModelFileError: If the file is missing, damaged, of another version, or does not fit.
+        UntrustedError: If nobody has trusted the factory (`ccat.extensions.trust`).
     """
-    try:
-        with safe_open(path, framework="pt") as file:
-            about = json.loads((file.metadata() or {}).get("ccat", "{}"))
-            about = about if isinstance(about, dict) else {}
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (a file is no dict)
-    except FileNotFoundError:
-        raise ModelFileError(f"there is no weights file {path}") from None
-    except (SafetensorError, OSError, ValueError) as broken:
-        raise ModelFileError(f"{path} is damaged or not a safetensors file ({broken}); save or copy it again") from broken
-    if about.get("schema") != SCHEMA:
-        raise ModelFileError(f"{path} was not written by this version of ccat: its schema is {about.get('schema')!r}, not {SCHEMA!r}")
+    about, tensors = _read(path)
     name = about.get("architecture", "")
-    if isinstance(name, str) and ":" in name and name != factory:
-        raise ModelFileError(f"{path} is made by {name}, which is code of your own: load_model(path, factory={name!r}) calls it")
-    if name not in MODELS and name != factory:
-        raise ModelFileError(f"{path} holds the architecture {name!r}; known are {', '.join(MODELS)}")
+    if isinstance(name, str) and is_name(name) and name != factory:
+        raise ModelFileError(
+            f"{path} needs {name}, which is not part of ccat: "
+            f"load_model(path, factory={name!r}) calls it"
+        )
+    if not (isinstance(name, str) and is_model_name(name)):
+        raise ModelFileError(
+            f"{path} holds the architecture {name!r}; ccat knows {', '.join(MODELS)}"
+        )
     try:
-        with torch.random.fork_rng(devices=[]):
-            model = foreign(name) if ":" in name else MODELS[name](**about["arguments"])
-        model.to(next(value.dtype for value in tensors.values() if value.is_floating_point())).load_state_dict(tensors)
+        model = build_model(name, dict(about["arguments"]))
+    except (KeyError, TypeError, ValueError) as wrong:
+        raise ModelFileError(
+            f"{path} holds a {name} that cannot be built: {_first_lines(wrong)}"
+        ) from wrong
+    try:
+        dtype = next(value.dtype for value in tensors.values() if value.is_floating_point())
+        model.to(dtype).load_state_dict(tensors)
         if "mean" in about:
             model = Normalised(model, about["mean"], about["std"])
     except (KeyError, TypeError, ValueError, RuntimeError, StopIteration) as wrong:
-        raise ModelFileError(f"the weights in {path} do not fit the {name} it says it holds ({_first_lines(wrong)})") from wrong
+        raise ModelFileError(
+            f"the weights in {path} do not fit the {name} it says it holds ({_first_lines(wrong)})"
+        ) from wrong
     return model.eval()
+
+
+def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Read the metadata and the tensors of a file of this version."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            about = json.loads((file.metadata() or {}).get("ccat", "{}"))
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
+    except FileNotFoundError:
+        raise ModelFileError(f"there is no weights file {path}") from None
+    except (SafetensorError, OSError, ValueError) as broken:
+        raise ModelFileError(
+            f"{path} is damaged or not a safetensors file ({broken}); save or copy it again"
+        ) from broken
+    schema = about.get("schema") if isinstance(about, dict) else None
+    if schema == SCHEMA:
+        return about, tensors
+    if not isinstance(schema, int):
+        raise ModelFileError(
+            f"{path} was not written by ccat: `ccat import` reads weights from elsewhere"
+        )
+    if schema < SCHEMA:
+        raise ModelFileError(
+            f"{path} was written by an older version of ccat (schema {schema}, this version reads "
+            f"{SCHEMA}): train the model again, or import its original weights again"
+        )
+    raise ModelFileError(
+        f"{path} was written by a newer version of ccat (schema {schema}, this version reads "
+        f"{SCHEMA}): upgrade ccat"
+    )
 
 
 def _first_lines(error: Exception) -> str:

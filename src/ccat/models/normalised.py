@@ -1,4 +1,4 @@
-"""Normalisation inside the model, where it belongs: attacks and threats are about images in [0,1]."""
+"""Normalisation inside the model, where it belongs: attacks and threats see images in [0,1]."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,16 @@ from torch import Tensor, nn
 
 
 class Normalised(nn.Module):
-    """A model that was trained on (x − mean) / std, per channel, as one of images in [0,1]."""
+    """A model that was trained on (x − mean) / std, wrapped so that it takes images x in [0,1].
+
+    Args:
+        model: The model that takes normalised images.
+        mean: The mean of each channel.
+        std: The standard deviation of each channel.
+
+    Raises:
+        ValueError: If the numbers of means and deviations differ, or a deviation is not positive.
+    """
 
     mean: Tensor
     std: Tensor
@@ -15,13 +24,18 @@ class Normalised(nn.Module):
     def __init__(self, model: nn.Module, mean: Sequence[float], std: Sequence[float]) -> None:
         super().__init__()
         if len(mean) != len(std) or not mean or min(std) <= 0:
-            raise ValueError(f"a mean and a positive std for each channel are needed, not {list(mean)} and {list(std)}")
+            raise ValueError(
+                "Normalised needs a mean and a positive std for each channel, "
+                f"not {list(mean)} and {list(std)}"
+            )
         self.model = model
         for name, values in (("mean", mean), ("std", std)):
             self.register_buffer(name, torch.tensor(list(values)).view(-1, 1, 1), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         if x.shape[1] != len(self.mean):
-            raise ValueError(f"normalisation is for {len(self.mean)} channels, the images have {x.shape[1]}")
+            raise ValueError(
+                f"this model normalises {len(self.mean)} channels, the images have {x.shape[1]}"
+            )
         logits: Tensor = self.model((x - self.mean) / self.std)
         return logits

@@ -1,4 +1,4 @@
-"""Figures of an analysis: how attacks climb, confidences along lines, the transition λ, and Proposition 1."""
+"""Figures of an analysis: how attacks climb, confidences along lines, the transition λ, Prop. 1."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,46 +10,62 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from ccat import metrics
-from ccat.evaluation import pooled_outcome, shown_rate
-from ccat.proposition import branch_is_global, condition
-from ccat.report.figures import PANEL, STYLE
-from ccat.report.look import COLOURS
-from ccat.results import Analysis, Lines, Measured
+from ccat.evaluation.metrics import curves
+from ccat.evaluation.proposition import branch_is_global, condition
+from ccat.evaluation.rates import FPR, TPR, rates_of
+from ccat.evaluation.results import Analysis, Lines, RunOutcomes
+from ccat.evaluation.run_outcomes import headline, pooled_outcome
+from ccat.report.figures import COLOURS, PANEL, RC
 
 RHOS = (1, 2, 4, 6, 8, 10, 12)
 _GREYS = "#777777"
 Plates = dict[str, tuple[str, Figure]]
 
 
-def analysis_figures(runs: Mapping[str, Analysis], measured: Sequence[Measured]) -> Plates:
-    """By name, each with a caption: of the runs that were analysed and, where there are several ρ, over these."""
+def analysis_figures(runs: Mapping[str, Analysis], outcomes: Sequence[RunOutcomes]) -> Plates:
+    """Return figures by name, each with a caption.
+
+    Args:
+        runs: The analyses by the name of the run; only those of as many images and iterations as
+            the first are drawn.
+        outcomes: All runs of the report; where they differ in ρ, a figure is over ρ.
+    """
     numbers = [(one.examples, one.iterations) for one in runs.values()]
-    runs = {name: one for name, one in runs.items() if (one.examples, one.iterations) == numbers[0]}  # the same lines, or none beside them
-    with rc_context(STYLE):
+    # Beside each other stand the same lines, or none.
+    runs = {name: one for name, one in runs.items() if (one.examples, one.iterations) == numbers[0]}
+    with rc_context(RC):
         plates: Plates = {}
         if runs:
             plates["climbs"] = (
-                "PGD-Conf from the image: mean confidence in another class over iterations, tried (thin) and best so far",
+                "PGD-Conf from the image: mean confidence in another class over iterations, tried "
+                "(thin) and best so far",
                 climbs(runs),
             )
             plates["directions"] = (
-                "Confidences along adversarial directions, κ = 1 at ε: means over images, and all classes of one image",
+                "Confidences along adversarial directions, κ = 1 at ε: means over images, and all "
+                "classes of one image",
                 directions(runs),
             )
             plates["between"] = (
-                "Confidences between test images of two classes, all classes of three pairs, and means over many",
+                "Confidences between test images of two classes: all classes of three pairs, and "
+                "means over many",
                 between(runs),
             )
-        if any(one.method == "ConfidenceCalibrated" for one in measured):
-            plates["transition"] = ("λ, the weight of the label in CCAT's target, over the size of the perturbation", transition())
-        if len(by_rho := _by_rho(measured)) > 1:
-            plates["rho"] = ("CCAT trained with several ρ: RErr over τ (above) and ROC curves (below)", over_rho(by_rho))
+        if any(one.method == "ConfidenceCalibrated" for one in outcomes):
+            plates["transition"] = (
+                "λ, the weight of the label in CCAT's target, over the size of the perturbation",
+                transition(),
+            )
+        if len(by_rho := _by_rho(outcomes)) > 1:
+            plates["rho"] = (
+                "CCAT trained with several ρ: RErr over τ (above) and ROC curves (below)",
+                over_rho(by_rho),
+            )
         return plates
 
 
 def climbs(runs: Mapping[str, Analysis]) -> Figure:
-    """One panel per run, one line per variant of the attack."""
+    """Draw one panel per run, one line per variant of the attack."""
     figure = Figure(figsize=(1.3 * PANEL * len(runs), PANEL + 0.6), layout="constrained")
     panels = figure.subplots(1, len(runs), squeeze=False, sharey=True)[0]
     for panel, (name, analysis) in zip(panels, runs.items(), strict=True):
@@ -63,9 +79,13 @@ def climbs(runs: Mapping[str, Analysis]) -> Figure:
 
 
 def directions(runs: Mapping[str, Analysis]) -> Figure:
-    """One row per run; for each threat means, then one image."""
-    threats = list(dict.fromkeys(threat for analysis in runs.values() for threat in analysis.directions))
-    figure = Figure(figsize=(PANEL * 2 * len(threats), 0.8 * PANEL * len(runs) + 0.6), layout="constrained")
+    """Draw one row per run; for each threat means, then one image."""
+    threats = list(
+        dict.fromkeys(threat for analysis in runs.values() for threat in analysis.directions)
+    )
+    figure = Figure(
+        figsize=(PANEL * 2 * len(threats), 0.8 * PANEL * len(runs) + 0.6), layout="constrained"
+    )
     grid = figure.subplots(len(runs), 2 * len(threats), squeeze=False, sharex=True, sharey=True)
     for number, (row, (name, analysis)) in enumerate(zip(grid, runs.items(), strict=True)):
         for column, threat in enumerate(threats):
@@ -86,13 +106,20 @@ def directions(runs: Mapping[str, Analysis]) -> Figure:
 
 
 def between(runs: Mapping[str, Analysis]) -> Figure:
-    """The images of the first pairs above, below them the confidences of each run, and the means over all pairs at the right."""
+    """Draw the images of the first pairs above each run's confidences, means at the right."""
     first = next(iter(runs.values())).between
     pairs = len(first.images)
-    figure = Figure(figsize=(PANEL * (pairs + 1), 0.8 * PANEL * len(runs) + 1.4), layout="constrained")
-    grid = figure.subplots(len(runs) + 1, pairs + 1, squeeze=False, height_ratios=[0.6] + [1] * len(runs))
+    figure = Figure(
+        figsize=(PANEL * (pairs + 1), 0.8 * PANEL * len(runs) + 1.4), layout="constrained"
+    )
+    grid = figure.subplots(
+        len(runs) + 1, pairs + 1, squeeze=False, height_ratios=[0.6] + [1] * len(runs)
+    )
     for panel, images in zip(grid[0], first.images, strict=False):
-        strip = np.concatenate([np.moveaxis(np.asarray(image), 0, -1) for image in images], axis=1) / 255
+        strip = (
+            np.concatenate([np.moveaxis(np.asarray(image), 0, -1) for image in images], axis=1)
+            / 255
+        )
         panel.imshow(strip.squeeze(), cmap="gray", vmin=0, vmax=1)
         panel.set_title("κ = 0, ½, 1")
     for panel in grid[0]:
@@ -110,7 +137,7 @@ def between(runs: Mapping[str, Analysis]) -> Figure:
 
 
 def transition() -> Figure:
-    """λ = (1 − min(1, ‖δ‖/ε))^ρ (equation 6)."""
+    """Draw λ = (1 − min(1, ‖δ‖/ε))^ρ (equation 6)."""
     figure = Figure(figsize=(1.3 * PANEL, PANEL), layout="constrained")
     panel = figure.subplots()
     size = np.linspace(0, 1.1, 221)
@@ -121,34 +148,50 @@ def transition() -> Figure:
     return figure
 
 
-def over_rho(runs: Mapping[float, Measured]) -> Figure:
-    """RErr over τ and ROC curves, one shade per ρ, one column per threat."""
-    groups = list(dict.fromkeys(group.threat for run in runs.values() for group in run.groups if group.source == "test"))
-    figure = Figure(figsize=(PANEL * len(groups), 2 * PANEL + 0.5), layout="constrained")
-    grid = figure.subplots(2, len(groups), squeeze=False)
+def over_rho(runs: Mapping[float, RunOutcomes]) -> Figure:
+    """Draw RErr over τ and ROC curves, one shade per ρ, one column per threat."""
+    attacked = {
+        group.condition
+        for run in runs.values()
+        for group in run.groups
+        if not group.condition.on_noise
+    }
+    conditions = sorted(attacked, key=lambda condition: condition.order)
+    figure = Figure(figsize=(PANEL * len(conditions), 2 * PANEL + 0.5), layout="constrained")
+    grid = figure.subplots(2, len(conditions), squeeze=False)
     taus = np.linspace(0, 1, 201)
-    for shade, (rho, run) in zip(np.linspace(0.15, 0.95, len(runs)), sorted(runs.items()), strict=True):
-        for column, threat in enumerate(groups):
-            for group in run.groups:
-                if (group.threat, group.source) == (threat, "test"):
-                    clean, adversarial = pooled_outcome(run, group.members)
-                    curve = metrics.curves(clean, adversarial)
-                    rate = shown_rate(run, group.members)
-                    grid[0][column].plot(taus, 100 * rate.at(taus), color=_shade(shade), label=f"ρ = {rho:g}")
-                    grid[1][column].plot(100 * curve.fpr, 100 * curve.tpr, color=_shade(shade))
-    for column, threat in enumerate(groups):
-        grid[0][column].set(title=threat, xlabel="threshold τ", ylabel="RErr in %", ylim=(-2, 102))
-        grid[1][column].set(xlabel="FPR in %", ylabel="TPR in %")
+    shades = np.linspace(0.15, 0.95, len(runs))
+    for shade, (rho, run) in zip(shades, sorted(runs.items()), strict=True):
+        for group in run.groups:
+            if group.condition in attacked:
+                above, below = grid[:, conditions.index(group.condition)]
+                values = 100 * headline(run, group).at(taus)
+                above.plot(taus, values, color=_shade(shade), label=f"ρ = {rho:g}")
+                curve = curves(*pooled_outcome(run, group))
+                below.plot(100 * curve.fpr, 100 * curve.tpr, color=_shade(shade))
+    for (above, below), attack in zip(grid.T, conditions, strict=True):
+        name = rates_of(attack)[0].title
+        above.set(title=attack.title, xlabel="threshold τ", ylabel=f"{name} in %", ylim=(-2, 102))
+        below.set(xlabel=f"{FPR.title} in %", ylabel=f"{TPR.title} in %")
     figure.legend(*grid[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
 
 
 def contact_sheet_figure(rows: Sequence[tuple[str, NDArray[np.float32]]]) -> Figure:
-    """The same images under every corruption, so that one sees that each is what its name says. Images (N, C, H, W) in [0,1]."""
+    """Draw the same images under every corruption, to see that each is what its name says.
+
+    Args:
+        rows: The name of a corruption and the images (N, C, H, W) in [0,1] under it.
+    """
     height, width = rows[0][1].shape[2:]
-    with rc_context(STYLE):
-        figure = Figure(figsize=(0.012 * width * len(rows[0][1]) + 1.5, 0.012 * height * len(rows)), layout="constrained")
-        for panel, (name, images) in zip(figure.subplots(len(rows), 1, squeeze=False)[:, 0], rows, strict=True):
+    with rc_context(RC):
+        figure = Figure(
+            figsize=(0.012 * width * len(rows[0][1]) + 1.5, 0.012 * height * len(rows)),
+            layout="constrained",
+        )
+        for panel, (name, images) in zip(
+            figure.subplots(len(rows), 1, squeeze=False)[:, 0], rows, strict=True
+        ):
             strip = np.concatenate(list(images.transpose(0, 2, 3, 1)), axis=1)
             panel.imshow(strip.squeeze(), cmap="gray", vmin=0, vmax=1)
             panel.set(xticks=[], yticks=[])
@@ -159,40 +202,68 @@ def contact_sheet_figure(rows: Sequence[tuple[str, NDArray[np.float32]]]) -> Fig
 
 
 def proposition_figure(points: int = 201) -> Figure:
-    """Over p₀ and λ: where CCAT's optimum is right, where the stated condition holds but the optimum is wrong, and where it fails."""
+    """Draw where the stated condition holds over p₀ and λ, and where CCAT's optimum is right."""
     p0, lam = np.linspace(0.005, 0.995, points), np.linspace(0, 0.995, points)
-    kinds = np.array([[0 if not condition(p, one) else 1 + branch_is_global(p, one) for p in p0] for one in lam])
+    kinds = np.array(
+        [[0 if not condition(p, one) else 1 + branch_is_global(p, one) for p in p0] for one in lam]
+    )
     colours = ("#e5e5e5", COLOURS[1], COLOURS[2])
-    with rc_context(STYLE):
+    with rc_context(RC):
         figure = Figure(figsize=(2 * PANEL, 1.5 * PANEL), layout="constrained")
         panel = figure.subplots()
         panel.imshow(
-            kinds, origin="lower", extent=(p0[0], p0[-1], lam[0], lam[-1]), aspect="auto", cmap=ListedColormap(colours), vmin=0, vmax=2
+            kinds,
+            origin="lower",
+            extent=(p0[0], p0[-1], lam[0], lam[-1]),
+            aspect="auto",
+            cmap=ListedColormap(colours),
+            vmin=0,
+            vmax=2,
         )
         panel.set(xlabel="p₀, probability of x = 0", ylabel="λ(ε)")
-        names = ("condition fails", "condition holds, but the optimum misclassifies", "condition holds, error zero")
-        figure.legend([Patch(color=colour) for colour in colours], names, loc="outside lower center", ncols=1)
+        names = (
+            "condition fails",
+            "condition holds, but the optimum misclassifies",
+            "condition holds, error zero",
+        )
+        figure.legend(
+            [Patch(color=colour) for colour in colours], names, loc="outside lower center", ncols=1
+        )
     return figure
 
 
 def _means(panel: Axes, lines: Lines, first: str, second: str) -> None:
-    for values, name, colour in zip((lines.first, lines.second, lines.rest), (first, second, "likeliest other"), COLOURS, strict=False):
+    for values, name, colour in zip(
+        (lines.first, lines.second, lines.rest),
+        (first, second, "likeliest other"),
+        COLOURS,
+        strict=False,
+    ):
         panel.plot(lines.steps, values, color=colour, label=name)
     panel.set_ylim(-0.02, 1.02)
 
 
 def _classes(panel: Axes, lines: Lines, line: int) -> None:
-    """All classes of one line: the two that it is about in colour, the others in grey."""
+    """Draw all classes of one line: the two that it is about in colour, the others in grey."""
     for number, values in enumerate(np.asarray(lines.confidences[line]).T):
         special = {lines.second_class[line]: COLOURS[1], lines.first_class[line]: COLOURS[0]}
-        panel.plot(lines.steps, values, color=special.get(number, _GREYS), linewidth=1.5 if number in special else 0.6)
+        panel.plot(
+            lines.steps,
+            values,
+            color=special.get(number, _GREYS),
+            linewidth=1.5 if number in special else 0.6,
+        )
     panel.set_ylim(-0.02, 1.02)
 
 
-def _by_rho(measured: Sequence[Measured]) -> dict[float, Measured]:
-    return {float(one.recipe["method.rho"]): one for one in measured if "method.rho" in one.recipe and one.groups}
+def _by_rho(outcomes: Sequence[RunOutcomes]) -> dict[float, RunOutcomes]:
+    return {
+        float(one.recipe["method.rho"]): one
+        for one in outcomes
+        if "method.rho" in one.recipe and one.groups
+    }
 
 
 def _shade(share: float) -> tuple[float, float, float]:
-    """From light to dark blue."""
+    """Return a colour from light to dark blue."""
     return 0.75 * (1 - share), 0.85 - 0.55 * share, 0.95 - 0.35 * share

@@ -11,8 +11,14 @@ from PIL import Image
 from ccat.files import write_whole
 
 
-def write_examples(out: Path, arrays: Mapping[str, NDArray[np.generic]]) -> None:
-    """One .npz file, or a folder with a pair of images per example: as it was, and as it was attacked."""
+def save_examples(out: Path, arrays: Mapping[str, NDArray[np.generic]]) -> None:
+    """Save examples into one .npz file, or into a folder as pairs of images.
+
+    Args:
+        out: A file that ends in .npz, or an empty or new folder: then each example becomes two PNG
+            files, as it was and as it was attacked.
+        arrays: x and x_adv (N, C, H, W) in [0,1], y, prediction and confidence (N,).
+    """
     if out.suffix == ".npz":
         buffer = io.BytesIO()
         np.savez_compressed(buffer, allow_pickle=False, **arrays)
@@ -20,7 +26,9 @@ def write_examples(out: Path, arrays: Mapping[str, NDArray[np.generic]]) -> None
         write_whole(out, buffer.getvalue())
         return
     if out.suffix:
-        raise ValueError(f"examples go into a file .npz or a folder without an ending, not {out}")
+        raise ValueError(
+            f"examples are saved as a .npz file or into a folder without an ending, not {out}"
+        )
     out.mkdir(parents=True, exist_ok=True)
     if any(out.iterdir()):
         raise ValueError(f"{out} is not empty: choose a new folder for the images")
@@ -31,7 +39,7 @@ def write_examples(out: Path, arrays: Mapping[str, NDArray[np.generic]]) -> None
 
 
 def png(image: NDArray[np.generic]) -> bytes:
-    """An image (C, H, W) in [0,1], rounded to 8 bits."""
+    """Return an image (C, H, W) in [0,1] as a PNG file of 8 bits."""
     pixels = np.rint(np.asarray(image, dtype=np.float64) * 255).astype(np.uint8).transpose(1, 2, 0)
     buffer = io.BytesIO()
     Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels).save(buffer, "PNG")

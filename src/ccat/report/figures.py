@@ -1,10 +1,14 @@
-"""Figures for a paper: RErr over the threshold, ROC curves, confidences. One panel per threat, one colour per training method."""
+"""Figures for a paper: RErr over the threshold, ROC curves, confidences.
+
+One panel per condition; one colour per training method, in a palette that colour-blind readers can
+tell apart (Okabe & Ito).
+"""
 
 import io
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from matplotlib import rc_context
@@ -13,13 +17,41 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from ccat import metrics
-from ccat.evaluation import pooled_outcome, shown_rate
+from ccat.evaluation.metrics import curves
+from ccat.evaluation.rates import FPR, TPR, rates_of, successful
+from ccat.evaluation.results import Evaluation, Group, RunOutcomes
+from ccat.evaluation.run_outcomes import headline, pooled_outcome, told_apart
 from ccat.files import write_whole
-from ccat.report.look import COLOURS, DASHES, Look, looks
-from ccat.results import Evaluation, Group, Measured
 
-STYLE: Any = {
+if TYPE_CHECKING:
+    from ccat.threats import Condition
+
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9")
+DASHES = ("-", "--", ":", "-.")
+_FIRST = {"Normal": 1, "Adversarial": 0, "ConfidenceCalibrated": 2}
+
+
+class Style(NamedTuple):
+    """The number of a colour, and that of a dash pattern."""
+
+    colour: int
+    dash: int
+
+
+def styles(runs: Sequence[RunOutcomes]) -> list[Style]:
+    """Return a style for each run: the colour is the method's, dashes tell its runs apart."""
+    colours = dict(_FIRST)
+    dashes: dict[str, int] = {}
+    found = []
+    for run in runs:
+        colours.setdefault(run.method, len(colours) % len(COLOURS))
+        dashes[run.method] = dashes.get(run.method, -1) + 1
+        found.append(Style(colours[run.method], dashes[run.method] % len(DASHES)))
+    return found
+
+
+RC: Any = {
     "font.size": 9.0,
     "axes.titlesize": 9.0,
     "axes.spines.top": False,
@@ -33,21 +65,41 @@ STYLE: Any = {
 PANEL = 2.3  # inches
 _TICKS = (0, 0.5, 1)
 _GRID = np.linspace(0, 1, 401)
-_DATES: dict[str, dict[str, None]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
+_DATES: dict[str, dict[str, None]] = {
+    "svg": {"Date": None},
+    "pdf": {"CreationDate": None},
+    "png": {},
+}
 
 
-class Run(NamedTuple):
-    """A run, its evaluation at the threshold to mark, and how it looks."""
+class Series(NamedTuple):
+    """A run as figures draw it: its outcomes, its evaluation at the τ to mark, and its style."""
 
-    measured: Measured
+    outcomes: RunOutcomes
     evaluation: Evaluation
-    look: Look
+    style: Style
+
+    @property
+    def colour(self) -> str:
+        """The colour of its training method."""
+        return COLOURS[self.style.colour]
+
+    @property
+    def line(self) -> dict[str, Any]:
+        """How its curves are drawn."""
+        dash = DASHES[self.style.dash]
+        return {"color": self.colour, "linestyle": dash, "linewidth": 1.5}
+
+    def group(self, condition: "Condition") -> Group | None:
+        """Return its attempts under a condition; None if there are none."""
+        found = (group for group in self.outcomes.groups if group.condition == condition)
+        return next(found, None)
 
 
 def as_files(figure: Figure) -> dict[str, bytes]:
-    """The figure as SVG, PDF and PNG, by the ending of the file."""
+    """Return the figure as SVG, PDF and PNG, by the ending of the file."""
     files = {}
-    with rc_context(STYLE):
+    with rc_context(RC):
         for ending, metadata in _DATES.items():
             buffer = io.BytesIO()
             figure.savefig(buffer, format=ending, dpi=200, bbox_inches="tight", metadata=metadata)
@@ -55,9 +107,10 @@ def as_files(figure: Figure) -> dict[str, bytes]:
     return files
 
 
-def write_figures(out: Path, figures: Mapping[str, Figure]) -> dict[str, str]:
-    """Into a folder, each in all formats; gives them as SVG."""
-    drawn = {name: as_files(figure) for name, figure in figures.items()}  # all before the first is written
+def save_figures(out: Path, figures: Mapping[str, Figure]) -> dict[str, str]:
+    """Save figures into a folder, each in all formats, and return them as SVG, by name."""
+    # All are drawn before the first is written.
+    drawn = {name: as_files(figure) for name, figure in figures.items()}
     out.mkdir(parents=True, exist_ok=True)
     for name, files in drawn.items():
         for ending, content in files.items():
@@ -65,71 +118,82 @@ def write_figures(out: Path, figures: Mapping[str, Figure]) -> dict[str, str]:
     return {name: files["svg"].decode() for name, files in drawn.items()}
 
 
-def figures(measured: Sequence[Measured], evaluations: Sequence[Evaluation]) -> dict[str, Figure]:
-    """By name: those that every report has."""
-    runs = [Run(*parts) for parts in zip(measured, evaluations, looks(measured), strict=True)]
-    with rc_context(STYLE):
-        drawn = {"robust-error": _robust_error(runs), "confidences": _confidences(runs)}
-        return drawn | ({"roc": _roc(runs)} if any(source == "test" for _, source in _groups(runs)) else {})
+def figures(
+    outcomes: Sequence[RunOutcomes], evaluations: Sequence[Evaluation]
+) -> dict[str, Figure]:
+    """Return the figures that every report has, by name."""
+    runs = [Series(*parts) for parts in zip(outcomes, evaluations, styles(outcomes), strict=True)]
+    every = {group.condition for run in outcomes for group in run.groups}
+    conditions = sorted(every, key=lambda condition: condition.order)
+    on_images = [condition for condition in conditions if not condition.on_noise]
+    with rc_context(RC):
+        drawn = {
+            "robust-error": _headlines(runs, conditions),
+            "confidences": _confidences(runs, conditions),
+        }
+        return drawn | ({"roc": _roc(runs, on_images)} if on_images else {})
 
 
-def _robust_error(runs: Sequence[Run]) -> Figure:
-    groups = _groups(runs)
-    figure, panels = _panels(len(groups))
-    for panel, (name, source) in zip(panels, groups, strict=True):
-        for run, group in _with(runs, name, source):
-            rate = shown_rate(run.measured, group.members)
-            panel.plot(_GRID, 100 * rate.at(_GRID), **_line(run))
-            panel.plot([run.evaluation.tau], [100 * rate.at(run.evaluation.tau)], "o", color=COLOURS[run.look.colour], markersize=4)
-        panel.set(title=_title(name, source), xlabel="threshold τ", xlim=(-0.02, 1.02), ylim=(-2, 102), xticks=_TICKS)
-        panel.set_ylabel("accepted in %" if source == "noise" else "RErr in %")
+def _headlines(runs: Sequence[Series], conditions: Sequence["Condition"]) -> Figure:
+    figure, panels = _panels(len(conditions))
+    for panel, condition in zip(panels, conditions, strict=True):
+        for run in runs:
+            if group := run.group(condition):
+                levels, tau = headline(run.outcomes, group), run.evaluation.tau
+                panel.plot(_GRID, 100 * levels.at(_GRID), **run.line)
+                panel.plot([tau], [100 * levels.at(tau)], "o", color=run.colour, markersize=4)
+        panel.set(
+            title=condition.title,
+            xlabel="threshold τ",
+            ylabel=f"{rates_of(condition)[0].title} in %",
+            xlim=(-0.02, 1.02),
+            ylim=(-2, 102),
+            xticks=_TICKS,
+        )
     _legend(figure, runs)
     return figure
 
 
-def _roc(runs: Sequence[Run]) -> Figure:
-    groups = [group for group in _groups(runs) if group[1] == "test"]
-    figure, panels = _panels(len(groups))
-    for panel, (name, source) in zip(panels, groups, strict=True):
-        for run, group in _with(runs, name, source):
-            clean, adversarial = pooled_outcome(run.measured, group.members)
-            if not (adversarial.wrong & ~clean.wrong).any():
-                continue
-            curve = metrics.curves(clean, adversarial)
-            panel.plot(100 * curve.fpr, 100 * curve.tpr, **_line(run))
-            tau = run.evaluation.tau
-            mark = 100 * metrics.fpr(clean, adversarial, tau), 100 * metrics.tpr(clean, tau)
-            panel.plot(*([one] for one in mark), "o", color=COLOURS[run.look.colour], markersize=4)
-        panel.set(title=_title(name, source), xlabel="FPR in %", ylabel="TPR in %", xlim=(-2, 102), ylim=(-2, 102))
+def _roc(runs: Sequence[Series], conditions: Sequence["Condition"]) -> Figure:
+    figure, panels = _panels(len(conditions))
+    for panel, condition in zip(panels, conditions, strict=True):
+        for run in runs:
+            if group := run.group(condition):
+                clean, adversarial = pooled_outcome(run.outcomes, group)
+                if successful(clean, adversarial).any():
+                    curve, tau = curves(clean, adversarial), run.evaluation.tau
+                    panel.plot(100 * curve.fpr, 100 * curve.tpr, **run.line)
+                    x, y = 100 * FPR(clean, adversarial).at(tau), 100 * TPR(clean).at(tau)
+                    panel.plot([x], [y], "o", color=run.colour, markersize=4)
+        panel.set(
+            title=condition.title,
+            xlabel=f"{FPR.title} in %",
+            ylabel=f"{TPR.title} in %",
+            xlim=(-2, 102),
+            ylim=(-2, 102),
+        )
     _legend(figure, runs)
     return figure
 
 
-def _confidences(runs: Sequence[Run]) -> Figure:
-    groups = _groups(runs)
-    figure = Figure(figsize=(PANEL * len(groups), 0.8 * PANEL * len(runs) + 0.5), layout="constrained")
-    grid = figure.subplots(len(runs), len(groups), squeeze=False, sharex=True)
-    bins = np.linspace(0, 1, 26)
-    for number, (row, run) in enumerate(zip(grid, runs, strict=True)):
-        correct = run.measured.clean.outcome
-        for panel, (name, source) in zip(row, groups, strict=True):
-            found = [group for _, group in _with([run], name, source)]
-            if found:
-                clean, adversarial = pooled_outcome(run.measured, found[0].members)
-                bad = adversarial.score[adversarial.wrong & ~clean.wrong] if source == "test" else adversarial.score
-                for scores, style in (
-                    (bad, {"color": COLOURS[run.look.colour], "alpha": 0.75}),
-                    (correct.score[~correct.wrong], {"histtype": "step", "color": "black"}),
-                ):
-                    if len(scores):
-                        panel.hist(scores, bins, weights=np.full(len(scores), 100 / len(scores)), **style)
+def _confidences(runs: Sequence[Series], conditions: Sequence["Condition"]) -> Figure:
+    figure = Figure(
+        figsize=(PANEL * len(conditions), 0.8 * PANEL * len(runs) + 0.5), layout="constrained"
+    )
+    grid = figure.subplots(len(runs), len(conditions), squeeze=False, sharex=True)
+    for row, run in zip(grid, runs, strict=True):
+        for panel, condition in zip(row, conditions, strict=True):
+            if group := run.group(condition):
+                positives, negatives = told_apart(run.outcomes, group)
+                _histogram(panel, negatives, color=run.colour, alpha=0.75)
+                _histogram(panel, positives, histtype="step", color="black")
                 panel.axvline(run.evaluation.tau, color="black", linestyle=":", linewidth=1)
             panel.set(xlim=(-0.02, 1.02), ylim=(0, 104), xticks=_TICKS)
-            if number == 0:
-                panel.set_title(_title(name, source))
-            if number == len(runs) - 1:
-                panel.set_xlabel("confidence")
-        row[0].set_ylabel(f"{textwrap.shorten(run.measured.run, 24, placeholder='…')}\nshare in %")
+        name = textwrap.shorten(run.outcomes.run, 24, placeholder="…")
+        row[0].set_ylabel(f"{name}\nshare in %")
+    for first, last, condition in zip(grid[0], grid[-1], conditions, strict=True):
+        first.set_title(condition.title)
+        last.set_xlabel("confidence")
     shown = [
         Line2D([], [], color="black", label="correctly classified clean images"),
         Patch(color="grey", alpha=0.75, label="successful adversarial examples"),
@@ -139,14 +203,11 @@ def _confidences(runs: Sequence[Run]) -> Figure:
     return figure
 
 
-def _groups(runs: Sequence[Run]) -> list[tuple[str, str]]:
-    """Threat and source of every panel: images first, then noise."""
-    found = dict.fromkeys((group.threat, group.source) for run in runs for group in run.measured.groups)
-    return sorted(found, key=lambda group: group[1] == "noise")
-
-
-def _with(runs: Sequence[Run], threat: str, source: str) -> list[tuple[Run, Group]]:
-    return [(run, group) for run in runs for group in run.measured.groups if (group.threat, group.source) == (threat, source)]
+def _histogram(panel: Axes, levels: Any, **style: Any) -> None:
+    scores = levels[~np.isnan(levels)]
+    if len(scores):
+        weights = np.full(len(scores), 100 / len(scores))
+        panel.hist(scores, np.linspace(0, 1, 26).tolist(), weights=weights, **style)
 
 
 def _panels(count: int) -> tuple[Figure, list[Axes]]:
@@ -159,14 +220,6 @@ def _panels(count: int) -> tuple[Figure, list[Axes]]:
     return figure, panels[:count]
 
 
-def _line(run: Run) -> dict[str, Any]:
-    return {"color": COLOURS[run.look.colour], "linestyle": DASHES[run.look.dash], "linewidth": 1.5}
-
-
-def _title(threat: str, source: str) -> str:
-    return f"distal {threat}" if source == "noise" else threat
-
-
-def _legend(figure: Figure, runs: Sequence[Run]) -> None:
-    lines = [Line2D([], [], label=run.measured.run, **_line(run)) for run in runs]
+def _legend(figure: Figure, runs: Sequence[Series]) -> None:
+    lines = [Line2D([], [], label=run.outcomes.run, **run.line) for run in runs]
     figure.legend(handles=lines, loc="outside lower center", ncols=min(3, len(lines)))

@@ -1,4 +1,4 @@
-"""Tables as text: Markdown that reads well in a terminal, CSV with all digits, LaTeX with booktabs."""
+"""Tables as text: Markdown that reads well in a terminal, CSV with all digits, LaTeX (booktabs)."""
 
 import csv
 import io
@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 
-from ccat.report.tables import Cell, Number, Share, Table
+from ccat.report.table import Cell, Number, Share, Table
 
 _TEX = {
     "%": r"\%",
@@ -33,40 +33,66 @@ _TEX |= {
 
 
 def as_markdown(table: Table) -> str:
-    """Title, table, legend."""
+    """Return title, table and legend as Markdown."""
     rows = [[shown(cell) for cell in row] for row in table.rows]
-    return "\n".join([f"**{table.title}**", "", markdown(table.head, rows), "", *(f"{line}  " for line in table.legend)])
+    return "\n".join(
+        [
+            f"**{table.title}**",
+            "",
+            markdown(table.head, rows),
+            "",
+            *(f"{line}  " for line in table.legend),
+        ]
+    )
 
 
 def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns of numbers to the right, of text to the left."""
+    """Return a Markdown table whose columns of numbers are aligned to the right."""
     head, *rows = [[cell.replace("|", "\\|") for cell in row] for row in (head, *rows)]
     columns = list(zip(head, *rows, strict=True))
     widths = [max(len(cell) for cell in column) for column in columns]
     numbers = [all(map(_is_number, column[1:])) for column in columns]
 
     def line(cells: Sequence[str]) -> str:
-        aligned = [cell.rjust(width) if n else cell.ljust(width) for cell, width, n in zip(cells, widths, numbers, strict=True)]
+        aligned = [
+            cell.rjust(width) if n else cell.ljust(width)
+            for cell, width, n in zip(cells, widths, numbers, strict=True)
+        ]
         return "| " + " | ".join(aligned) + " |"
 
-    rule = "|".join("-" * (width + 1) + ":" if n else "-" * (width + 2) for width, n in zip(widths, numbers, strict=True))
+    rule = "|".join(
+        "-" * (width + 1) + ":" if n else "-" * (width + 2)
+        for width, n in zip(widths, numbers, strict=True)
+    )
     return "\n".join([line(head), f"|{rule}|", *(line(row) for row in rows)])
 
 
 def as_csv(table: Table) -> str:
-    """Shares between 0 and 1, with all digits; an interval takes two more columns."""
-    wide = [any(isinstance(cell, Share) and cell.interval is not None for cell in column) for column in zip(*table.rows, strict=True)]
+    """Return a table as CSV: shares from 0 to 1 with all digits, intervals in two more columns."""
+    wide = [
+        any(isinstance(cell, Share) and cell.interval is not None for cell in column)
+        for column in zip(*table.rows, strict=True)
+    ]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([name for n, head in enumerate(table.head) for name in ([head, f"{head} low", f"{head} high"] if wide[n] else [head])])
+    writer.writerow(
+        [
+            name
+            for n, head in enumerate(table.head)
+            for name in ([head, f"{head} low", f"{head} high"] if wide[n] else [head])
+        ]
+    )
     for row in table.rows:
         writer.writerow([value for n, cell in enumerate(row) for value in _values(cell, wide[n])])
     return out.getvalue()
 
 
 def as_tex(table: Table) -> str:
-    """A booktabs tabular in a table environment."""
-    columns = "".join("r" if all(_is_number(cell) for cell in column) else "l" for column in zip(*table.rows, strict=True))
+    """Return a LaTeX table environment with a booktabs tabular."""
+    columns = "".join(
+        "r" if all(_is_number(cell) for cell in column) else "l"
+        for column in zip(*table.rows, strict=True)
+    )
     lines = [
         r"\begin{table}",
         r"\centering\small",
@@ -92,7 +118,7 @@ def _is_number(cell: Cell) -> bool:
 
 
 def shown(cell: Cell) -> str:
-    """As Markdown and the page show it."""
+    """Return a cell as Markdown and the page show it."""
     if isinstance(cell, str):
         return cell
     if math.isnan(cell.value):
@@ -102,11 +128,12 @@ def shown(cell: Cell) -> str:
     if cell.interval is None:
         return f"{percent(cell.value)}{cell.mark}"
     to = " to " if cell.interval[0] < 0 else "–"
-    return f"{percent(cell.value)}{cell.mark} ({percent(cell.interval[0])}{to}{percent(cell.interval[1])})"
+    low, high = (percent(bound) for bound in cell.interval)
+    return f"{percent(cell.value)}{cell.mark} ({low}{to}{high})"
 
 
 def percent(share: float) -> str:
-    """One digit after the point, as every table and the page show it."""
+    """Return a share in per cent with one digit after the point, as tables and the page do."""
     return f"{100 * share:z.1f}"
 
 
@@ -122,7 +149,11 @@ def _values(cell: Cell, wide: bool) -> list[str]:
 def _tex(cell: Cell) -> str:
     if not isinstance(cell, Share) or math.isnan(cell.value):
         return _escaped(shown(cell))
-    interval = rf" {{\scriptsize [{percent(cell.interval[0])}, {percent(cell.interval[1])}]}}" if cell.interval else ""
+    interval = (
+        rf" {{\scriptsize [{percent(cell.interval[0])}, {percent(cell.interval[1])}]}}"
+        if cell.interval
+        else ""
+    )
     return f"{percent(cell.value)}{cell.mark and '$^*$'}{interval}"
 
 

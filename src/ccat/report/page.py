@@ -1,173 +1,228 @@
-"""The report as one page that needs no network: template, outcomes and pictures in a single HTML file."""
+"""The report as one page that needs no network: a single HTML file with data and pictures.
+
+The templates and scripts are in the folder page/ beside this file.
+"""
 
 import base64
-import html
 import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from numpy.typing import NDArray
 
-from ccat.evaluation import pooled_answers
+from ccat.evaluation import rates
+from ccat.evaluation.rates import FPR, TPR, Levels, Rate, rates_of, successful
+from ccat.evaluation.results import Answers, Evaluation, Group, Picture, RunOutcomes
+from ccat.evaluation.run_outcomes import pooled_answers, pooled_outcome, told_apart
 from ccat.report.examples import png
+from ccat.report.figures import styles
 from ccat.report.formats import shown
-from ccat.report.look import looks
-from ccat.report.tables import Table
-from ccat.results import Answers, Evaluation, Group, Measured, Picture
+from ccat.report.table import Table, definitions
+from ccat.report.tables import clean_columns
 
-_HERE = Path(__file__).parent / "page"
-_NOBODY = 65535  # no attempt succeeded
+if TYPE_CHECKING:
+    from ccat.threats import Condition
+
+
+_NOBODY = 65535  # in place of the number of an attempt: none succeeded
 
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """One run on the page. Pictures are by threat and source."""
+    """One run on the page: its outcomes, its evaluation, and pictures by condition."""
 
-    measured: Measured
+    outcomes: RunOutcomes
     evaluation: Evaluation
-    pictures: Mapping[tuple[str, str], Sequence[Picture]] = field(default_factory=dict)
+    pictures: Mapping["Condition", Sequence[Picture]] = field(default_factory=dict)
 
 
-def page(title: str, sections: Sequence[Section], tables: Sequence[Table], plates: Mapping[str, str], tpr: float) -> str:
-    """HTML. `plates` are further figures, SVG by caption."""
-    parts = {
-        "title": html.escape(title),
-        "tpr": f"{100 * tpr:g} %",
-        "version": html.escape(version("ccat-torch")),
-        "style": (_HERE / "page.css").read_text(),
-        "script": (_HERE / "page.js").read_text(),
-        "notes": "".join(f'<p class="note">{html.escape(note)}</p>' for one in sections for note in one.evaluation.notes),
-        "analysis": _plates(plates),
-        "tables": "".join(map(_table, tables)),
-        "runs": "".join(map(_made, sections)),
-        "data": json.dumps(_data(sections), allow_nan=False).replace("<", "\\u003c"),
-    }
-    text = (_HERE / "page.html").read_text()
-    before, *fields = text.split("{{")
-    return before + "".join(parts[name] + rest for name, rest in (one.split("}}", 1) for one in fields))
+@dataclass(frozen=True)
+class _Arrays:
+    """Arrays that were sent already, by their content, with their index."""
+
+    sent: dict[str, int] = field(default_factory=dict)
+
+    def index(self, values: NDArray[Any]) -> int:
+        return self.sent.setdefault(_packed(values, np.float64), len(self.sent))
+
+    def levels(self, levels: Levels) -> list[int]:
+        """Return the indices of the part and of the whole."""
+        return [self.index(levels.part), self.index(levels.whole)]
 
 
-def _data(sections: Sequence[Section]) -> dict[str, Any]:
-    threats: dict[str, dict[str, str]] = {}
-    for one in sections:
-        for group in one.measured.groups:
-            name = f"distal {group.threat}" if group.source == "noise" else group.threat
-            threats.setdefault(_key(group), {"key": _key(group), "name": name, "source": group.source})
-    ordered = sorted(threats.values(), key=lambda threat: threat["source"] == "noise")
-    styles = looks([one.measured for one in sections])
-    classes = list(sections[0].measured.classes)
+def page_data(sections: Sequence[Section]) -> dict[str, Any]:
+    """Return everything that the script on the page reads."""
+    arrays = _Arrays()
+    runs = [_run(one, arrays) for one in sections]
+    style = styles([one.outcomes for one in sections])
+    before, after = clean_columns()
+    every = {group.condition for one in sections for group in one.outcomes.groups}
     return {
-        "threats": ordered,
-        "classes": classes,
-        "runs": [{**_run(one), **style._asdict()} for one, style in zip(sections, styles, strict=True)],
-    }
-
-
-def _run(section: Section) -> dict[str, Any]:
-    measured = section.measured
-    attacked = {}
-    for group in measured.groups:
-        answers, by = pooled_answers(measured, group.members)
-        own = measured.attempts[group.members[0]].clean
-        attacked[_key(group)] = {
-            **_answers(answers),
-            "by": _packed(np.where(by < 0, _NOBODY, by), np.uint16),
-            "seen": group.seen,
-            "clean": _answers(own) if own else None,
-        }
-    return {
-        "name": measured.run,
-        "tau": section.evaluation.tau,
-        "labels": _packed(measured.labels, np.uint16),
-        "clean": _answers(measured.clean),
-        "attacked": attacked,
-        "attempts": [f"{one.name}{f' #{one.restart}' * (one.restart > 0)} ({one.threat})" for one in measured.attempts],
-        "gallery": {f"{source} {threat}": [_picture(one) for one in pictures] for (threat, source), pictures in section.pictures.items()},
+        "clean": {"before": _defined(before), "after": _defined(after)},
+        "conditions": [
+            {
+                "key": condition.key,
+                "title": condition.title,
+                "noise": condition.on_noise,
+                "rates": _defined(rates_of(condition)),
+            }
+            for condition in sorted(every, key=lambda condition: condition.order)
+        ],
+        "classes": list(sections[0].outcomes.classes),
+        "runs": [run | each._asdict() for run, each in zip(runs, style, strict=True)],
+        "arrays": list(arrays.sent),
     }
 
 
-def _key(group: Group) -> str:
-    return f"{group.source} {group.threat}"
+def _defined(defined: Sequence[Rate]) -> list[dict[str, str]]:
+    return [{"name": one.name, "title": one.title, "meaning": one.meaning} for one in defined]
 
 
-def _answers(answers: Answers) -> dict[str, str]:
+def _run(section: Section, arrays: _Arrays) -> dict[str, Any]:
+    run = section.outcomes
+    clean = run.clean_answers.outcome
     return {
-        "score": _packed(answers.outcome.score, np.float64),
-        "wrong": _packed(answers.outcome.wrong, np.uint8),
+        "name": run.run,
+        "tau": section.evaluation.tau if np.isfinite(section.evaluation.tau) else None,
+        "labels": _packed(run.labels, np.uint16),
+        "clean": {rate.name: arrays.levels(rate(clean)) for rate in rates.CLEAN_RATES},
+        "attacked": {group.condition.key: _attacked(run, group, arrays) for group in run.groups},
+        "attempts": [f"{one.title} ({one.condition.title})" for one in run.attempts],
+        "gallery": {
+            condition.key: [_picture(one) for one in pictures]
+            for condition, pictures in section.pictures.items()
+        },
+    }
+
+
+def _attacked(run: RunOutcomes, group: Group, arrays: _Arrays) -> dict[str, Any]:
+    clean, adversarial = pooled_outcome(run, group)
+    answers, by = pooled_answers(run, group)
+    positives, negatives = told_apart(run, group)
+    roc = None
+    if not group.condition.on_noise and successful(clean, adversarial).any():
+        levels = {"x": FPR(clean, adversarial), "y": TPR(clean)}
+        roc = {axis: arrays.levels(one) for axis, one in levels.items()}
+    return {
+        "seen": group.seen,
+        "rates": {
+            rate.name: arrays.levels(rate(clean, adversarial)) for rate in rates_of(group.condition)
+        },
+        "roc": roc,
+        "positives": arrays.index(positives),
+        "negatives": arrays.index(negatives),
+        "clean": _answers(run.clean[group.judge][: len(clean)], arrays),
+        "worst": _answers(answers, arrays),
+        "by": _packed(np.where(by < 0, _NOBODY, by), np.uint16),
+    }
+
+
+def _answers(answers: Answers, arrays: _Arrays) -> dict[str, Any]:
+    return {
         "predicted": _packed(answers.predicted, np.uint16),
+        "score": arrays.index(answers.outcome.score),
     }
-
-
-def _packed(values: NDArray[Any], kind: type[np.generic]) -> str:
-    return _base64(np.ascontiguousarray(values, dtype=np.dtype(kind).newbyteorder("<")).tobytes())
-
-
-def _base64(content: bytes) -> str:
-    return base64.b64encode(content).decode()
 
 
 def _picture(picture: Picture) -> dict[str, Any]:
     difference = picture.attacked - picture.image
     largest = float(np.abs(difference).max()) or 1.0
-    images = {"image": picture.image, "adversarial": picture.attacked, "difference": 0.5 + difference / (2 * largest)}
-    answers = zip(
-        ("cleanPredicted", "cleanConfidence", "predicted", "confidence"), (*picture.answer, *picture.attacked_answer), strict=True
-    )
+    images = {
+        "image": picture.image,
+        "attacked": picture.attacked,
+        "difference": 0.5 + difference / (2 * largest),
+    }
     return {
         "row": picture.row,
         "label": picture.label,
-        **{name: "data:image/png;base64," + _base64(png(image)) for name, image in images.items()},
-        **dict(answers),
+        "answer": picture.answer and list(picture.answer),
+        "attackedAnswer": list(picture.attacked_answer),
+        "images": {name: image_url(png(image), "png") for name, image in images.items()},
     }
 
 
-def _plates(plates: Mapping[str, str]) -> str:
-    if not plates:
-        return ""
-    figures = "".join(
-        f'<figure class="plate"><img alt="{html.escape(caption)}" src="data:image/svg+xml;base64,{_base64(svg.encode())}">'
-        f"<figcaption>{html.escape(caption)}</figcaption></figure>"
-        for caption, svg in plates.items()
+def image_url(content: bytes, kind: str) -> str:
+    """Return an image as a URL that holds all of it."""
+    return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
+
+
+def _packed(values: NDArray[Any], kind: type[np.generic]) -> str:
+    numbers = np.ascontiguousarray(values, dtype=np.dtype(kind).newbyteorder("<"))
+    return base64.b64encode(numbers.tobytes()).decode()
+
+
+__all__ = ["Section", "page"]
+
+_HERE = Path(__file__).parent / "page"
+_SCRIPTS = ("data.js", "elements.js", "main.js", "charts.js", "examples.js", "controls.js")
+
+
+def page(
+    title: str,
+    sections: Sequence[Section],
+    tables: Sequence[Table],
+    plates: Mapping[str, str],
+    tpr: float,
+) -> str:
+    """Return the page as HTML.
+
+    Args:
+        title: Its title.
+        sections: One for each run.
+        tables: What it shows at the end.
+        plates: Further figures, as SVG by caption.
+        tpr: The true positive rate that chose the τ of each run.
+    """
+    templates = Environment(
+        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined
     )
-    return f'<section id="analysis"><h2>Analysis</h2><div class="charts">{figures}</div></section>'
-
-
-def _table(table: Table) -> str:
-    def cells(kind: str, texts: Sequence[str]) -> str:
-        return "".join(f"<{kind}>{html.escape(text)}</{kind}>" for text in texts)
-
-    rows = "".join(f"<tr>{cells('td', [shown(cell) for cell in row])}</tr>" for row in table.rows)
-    head = f"<thead><tr>{cells('th', table.head)}</tr></thead>"
-    legend = "<br>".join(html.escape(line) for line in table.legend)
-    return (
-        f"<details{' open' * (table.name == 'main')}><summary>{html.escape(table.title)}</summary>"
-        f'<div class="scroll"><table>{head}<tbody>{rows}</tbody></table></div><p class="legend">{legend}</p></details>'
+    # The template marks css, script and data as safe: without "<" no element can begin in the data.
+    data = json.dumps(page_data(sections), allow_nan=False).replace("<", "\\u003c")
+    return templates.get_template("page.html").render(
+        title=title,
+        tpr=f"{100 * tpr:g} %",
+        version=version("ccat-torch"),
+        css=(_HERE / "page.css").read_text(),
+        script="\n".join((_HERE / name).read_text() for name in _SCRIPTS),
+        data=data,
+        definitions={
+            "clean": definitions(rates.CLEAN_RATES),
+            "attack": definitions(rates.ATTACK_RATES),
+            "noise": definitions(rates.NOISE_RATES),
+        },
+        notes=[note for one in sections for note in one.evaluation.notes],
+        plates={caption: image_url(svg.encode(), "svg+xml") for caption, svg in plates.items()},
+        tables=tables,
+        shown=shown,
+        runs=[{"name": one.outcomes.run, "facts": _facts(one)} for one in sections],
     )
 
 
-def _made(section: Section) -> str:
-    """Recipe, versions, cost."""
-    measured = section.measured
-    about = measured.about
-    seconds, forwards, backwards = (sum(getattr(a, name) for a in measured.attempts) for name in ("seconds", "forwards", "backwards"))
+def _facts(section: Section) -> list[tuple[str, Any]]:
+    """Return how a run was made: weights, versions, cost, recipe."""
+    run = section.outcomes
+    seconds, forwards, backwards = (
+        sum(getattr(attempt, name) for attempt in run.attempts)
+        for name in ("seconds", "forwards", "backwards")
+    )
     cost = f"{_hours(seconds)}, {forwards:,} forwards, {backwards:,} backwards"
-    rows = [
-        ("weights (SHA-256)", measured.weights),
-        ("versions", ", ".join(f"{name} {number}" for name, number in about.get("versions", {}).items())),
-        ("device", f"{about.get('device', '?')}, {about.get('machine', '?')}"),
-        ("attacks", f"{len(measured.attempts)} attempts, {cost}"),
-        *measured.recipe.items(),
+    versions = run.about.get("versions", {})
+    return [
+        ("weights (SHA-256)", run.weights),
+        ("versions", ", ".join(f"{name} {number}" for name, number in versions.items())),
+        ("device", f"{run.about.get('device', '?')}, {run.about.get('machine', '?')}"),
+        ("attacks", f"{len(run.attempts)} attempts, {cost}"),
+        *run.recipe.items(),
     ]
-    body = "".join(f"<tr><td>{html.escape(str(name))}</td><td>{html.escape(str(value))}</td></tr>" for name, value in rows)
-    return (
-        f'<details><summary>{html.escape(measured.run)}</summary><div class="scroll"><table><tbody>{body}</tbody></table></div></details>'
-    )
 
 
 def _hours(seconds: float) -> str:
-    return f"{seconds / 3600:.1f} core hours" if seconds > 3600 else f"{math.ceil(seconds)} core seconds"
+    if seconds > 3600:
+        return f"{seconds / 3600:.1f} core hours"
+    return f"{math.ceil(seconds)} core seconds"

@@ -1,0 +1,15 @@
+"""Any model in three lines: attacked and judged in memory, in this process.
+
+    result = ccat.evaluate(model, images, labels, threats=[ccat.Linf(8 / 255), ccat.L2(0.5)])
+    print(result.table())
+
+    x_adv = ccat.attack(model, images, labels, ccat.Linf(8 / 255))
+
+What takes hours belongs into a run directory, where it survives a kill: `ccat attack --model
+package.module:factory --weights FILE`.
+"""
+
+from ccat.api.attack import attack
+from ccat.api.evaluate import Result, evaluate
+
+__all__ = ["Result", "attack", "evaluate"]

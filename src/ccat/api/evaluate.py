@@ -1,0 +1,248 @@
+"""Attack any model in memory, and measure what gets through."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from types import MappingProxyType
+
+import torch
+from torch import Tensor, nn
+
+from ccat.api.inputs import AttackLike, Labelled, cases_for, device_of, require_logits, split
+from ccat.attacking import (
+    BLOCK,
+    Block,
+    Case,
+    Memory,
+    Target,
+    Unit,
+    attempts_of,
+    blocks_in,
+    merge,
+    plan,
+    solve,
+    worst_of_block,
+)
+from ccat.attacking import attack as attack_units
+from ccat.attacking.block import try_out
+from ccat.attacking.forecast import fitting_batch
+from ccat.attacking.outcomes import Clean, attempt_outcomes, clean_outcomes, grouped
+from ccat.attacks import frozen
+from ccat.attacks.inputs import require_model
+from ccat.checks import require_count
+from ccat.engine import Here
+from ccat.errors import PipelineError
+from ccat.evaluation.evaluate import evaluate as evaluate_outcomes
+from ccat.evaluation.metrics import threshold
+from ccat.evaluation.results import Evaluation, RunOutcomes
+from ccat.models.predict import probabilities
+from ccat.progress import Progress, ProgressBar
+from ccat.rejection import Confidence, Judge, OwnScore, Rejection
+from ccat.report import as_markdown, tables
+from ccat.threats import Threat
+
+_BATCH = 500  # images that a score of your own gets at once
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What an evaluation measured.
+
+    `adversarial` holds, by threat, the worst case of every attacked image: the image itself where
+    no attack succeeded.
+    """
+
+    outcomes: RunOutcomes
+    evaluation: Evaluation
+    adversarial: Mapping[str, Tensor]
+
+    def at(self, tpr: float = 0.99, tau: float | None = None) -> "Result":
+        """Return the same at another threshold; nothing is attacked again."""
+        evaluation = evaluate_outcomes(self.outcomes, tpr, tau)
+        return Result(self.outcomes, evaluation, self.adversarial)
+
+    def table(self, name: str = "main") -> str:
+        """Return a table as Markdown.
+
+        Args:
+            name: main (Err, coverage, RErr of every threat, with 95 % intervals), thresholds,
+                unseen, attacks, or strongest.
+        """
+        found = {table.name: table for table in tables([[self.evaluation]])}
+        if name not in found:
+            raise ValueError(f"there is no table {name!r}; there are {', '.join(found)}")
+        return "\n".join([as_markdown(found[name]), *self.outcomes.notes])
+
+    def __str__(self) -> str:
+        return self.table()
+
+
+def evaluate(
+    model: nn.Module,
+    images: Tensor,
+    labels: Tensor,
+    *,
+    calibration: Labelled | None = None,
+    threats: Threat | Sequence[Threat] = (),
+    suite: str | Sequence[Case] | None = "standard",
+    attacks: Sequence[AttackLike] = (),
+    rejection: Judge | None = None,
+    examples: int | None = None,
+    seen: Sequence[Threat] = (),
+    tpr: float = 0.99,
+    name: str = "model",
+    progress: Progress | None = None,
+    batch: int | None = None,
+) -> Result:
+    """Attack a model and measure what gets through.
+
+    Args:
+        model: Maps images (N, C, H, W) in [0,1] to logits (N, K), in any mode, on any device; wrap
+            normalisation in with `ccat.Normalised`.
+        images: The images that are counted, in [0,1] or as bytes.
+        labels: Their labels.
+        calibration: Other images and labels, which choose τ so that a share `tpr` of the correct
+            ones is accepted. By default the last images, up to 1000 but at most half, are split
+            off, and the table says so.
+        threats: What the attacker may do; by default the suite's own for such images.
+        suite: The attacks: the name of a suite, cases of your own, or None for `attacks` only.
+        attacks: More attacks, of yours or others, each made within every threat; a function
+            `(x, y) -> x_adv` will do.
+        rejection: A score of your own, `(images, probabilities) -> scores`, such as a fitted
+            detector; by default the confidence.
+        examples: How many of the first images are attacked; by default all.
+        seen: The threats that the model was trained with, which tables mark.
+        tpr: The share of correct calibration images to accept.
+        name: What tables call the model.
+        progress: Called with (done, total, text); by default a bar on a terminal.
+        batch: Images that go through the model at once; by default what memory holds, at most 100.
+
+    Returns:
+        Tables, numbers and adversarial images.
+
+    Raises:
+        ValueError: If images, labels, model, attacks or numbers do not fit.
+    """
+    (x, y), (x_val, y_val), notes = split(images, labels, calibration)
+    device = device_of(model)
+    require_model(model, x[:1].to(device))
+    require_logits(model, x, y, device)
+    count = len(x) if examples is None else examples
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= len(x):
+        raise ValueError(
+            f"examples must be 1 to {len(x)}, the number of images that are counted, not {count!r}"
+        )
+    if batch is not None:
+        require_count("batch", batch)
+    cases = cases_for(suite, x, threats, attacks)
+    if rejection is not None and not callable(rejection):
+        raise ValueError(
+            f"rejection must be a function (images, probabilities) -> scores, such as a fitted "
+            f"ccat.Detector, not {type(rejection).__name__}"
+        )
+    rule: Rejection = Confidence() if rejection is None else OwnScore(rejection)
+    judges = rule.load(model, {}, x[:1])
+    with frozen(model):  # whatever attacks of others do, modules and weights are put back
+        clean = _clean(model, rule, judges, (x, y), (x_val, y_val), device)
+        (judge,) = judges
+        threshold(clean.calibration[judge], tpr)  # refuse too few images before attacking
+        report = progress or (ProgressBar(name) if sys.stderr.isatty() else lambda *_: None)
+        batch = batch or fitting_batch(model, x[:1], str(device), 1)
+        target = Target(model, rule, judges, x_val.to(device), batch)
+        try_out(target, cases, x[:1].to(device), y[:1].to(device))
+        memory = _attacked(target, x[:count], y[:count], cases, str(device), report)
+    blocks = range(blocks_in(count))
+    attempts = attempts_of(cases)
+    found = tuple(
+        attempt_outcomes(
+            attempt.record,
+            [memory.blocks[Unit(attempt, block)] for block in blocks],
+            y.numpy(),
+            clean.scale,
+        )
+        for attempt in attempts
+    )
+    outcomes = RunOutcomes(
+        run=name,
+        recipe={},
+        about={},
+        method=type(model).__name__,
+        dataset=f"{len(x)} images",
+        weights="",
+        classes=(),
+        labels=y.numpy(),
+        judge=judge,
+        shared_judge=True,
+        clean=clean.counted,
+        calibration=clean.calibration[judge],
+        attempts=found,
+        groups=grouped(found, rule, (), seen),
+        notes=notes,
+        corrupted=(),
+    )
+    adversarial = _adversarial(outcomes, memory, x[:count], y[:count])
+    return Result(outcomes, evaluate_outcomes(outcomes, tpr), MappingProxyType(adversarial))
+
+
+def _clean(
+    model: nn.Module,
+    rejection: Rejection,
+    judges: Mapping[str, Judge],
+    counted: Labelled,
+    calibration: Labelled,
+    device: torch.device,
+) -> Clean:
+    """What the model answers to images that are not attacked, and how it is judged."""
+    x = torch.cat([counted[0], calibration[0]])
+    given = torch.cat([probabilities(model, part) for part, _ in (counted, calibration)])
+    scores = {}
+    for name, judge in judges.items():
+        parts = [
+            judge(images.to(device), of)
+            for images, of in zip(torch.split(x, _BATCH), torch.split(given, _BATCH), strict=True)
+        ]
+        scores[name] = torch.cat(parts).double().numpy()
+    labels = torch.cat([counted[1], calibration[1]]).numpy()
+    return clean_outcomes(rejection, given.numpy(), scores, labels, len(calibration[0]))
+
+
+def _attacked(
+    target: Target,
+    x: Tensor,
+    y: Tensor,
+    cases: tuple[Case, ...],
+    device: str,
+    progress: Progress,
+) -> Memory:
+    memory, shape = Memory(), (x.shape[1], x.shape[2], x.shape[3])
+    units = plan(attempts_of(cases), blocks_in(len(x)), memory, shape)
+
+    def work(_: None, unit: Unit) -> tuple[Block, Tensor]:
+        try:
+            return solve(target, x, y, unit, device)
+        except PipelineError as wrong:
+            raise ValueError(str(wrong)) from wrong
+
+    attack_units(units, memory, Here(), work, None, shape, progress)
+    return memory
+
+
+def _adversarial(outcomes: RunOutcomes, memory: Memory, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+    """For every threat on images, the worst case of each example."""
+    found = {}
+    for group in outcomes.groups:
+        if group.condition.on_noise:
+            continue
+        keys = {outcomes.attempts[member].key for member in group.members}
+        parts = []
+        for block in range(blocks_in(len(x))):
+            labels = y[block * BLOCK : (block + 1) * BLOCK]
+            each = [
+                worst_of_block(unit.attempt.key, result, group.judge, labels, memory.deltas[unit])
+                for unit, result in memory.blocks.items()
+                if unit.block == block and unit.attempt.key in keys
+            ]
+            parts.append(reduce(merge, each).delta)
+        found[group.condition.title] = (x + torch.cat(parts).to(x)).clamp(0, 1)
+    return found

@@ -1,0 +1,128 @@
+"""What `evaluate` is given: checked, split, and turned into cases."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ccat.attacking import Case
+from ccat.attacks import Attack, frozen
+from ccat.attacks.external import as_attack
+from ccat.attacks.inputs import require_answers, require_batch, require_classes
+from ccat.catalog.suites import cases_of, select
+from ccat.data.images import to_floats
+from ccat.data.splits import calibration_share
+from ccat.threats import Threat
+
+Labelled = tuple[Tensor, Tensor]
+AttackLike = Attack | Callable[[Tensor, Tensor], Tensor]
+
+
+def cases_for(
+    suite: str | Sequence[Case] | None,
+    x: Tensor,
+    threats: Threat | Sequence[Threat],
+    attacks: Sequence[AttackLike],
+) -> tuple[Case, ...]:
+    """Return the cases that a suite and further attacks amount to, for images x.
+
+    Raises:
+        ValueError: If there is nothing to attack with, or nothing to attack within.
+    """
+    given: Any = threats
+    several = isinstance(given, Sequence) and not isinstance(given, str)
+    within: tuple[Threat, ...] = tuple(given) if several else (given,)
+    for threat in within:
+        require_threat(threat)
+    chosen: tuple[Case, ...] = ()
+    if isinstance(suite, str):
+        chosen = select(suite, tuple(x.shape[1:]), threats=within)
+    elif suite is not None:
+        chosen = _own_cases(suite)
+        if chosen and within and not attacks:
+            raise ValueError(
+                "cases of your own have threats of their own: leave threats out, which are for a "
+                "suite by name and for attacks"
+            )
+    if attacks and not within:
+        within = tuple(dict.fromkeys(case.threat for case in chosen if case.source == "test"))
+        if not within:
+            raise ValueError("within which threats? Pass threats=[ccat.Linf(8 / 255)]")
+    cases = (*chosen, *cases_of([as_attack(one) for one in attacks], within))
+    if not cases:
+        raise ValueError("there is nothing to attack with: pass a suite, or attacks")
+    return cases
+
+
+def require_threat(threat: object) -> None:
+    """Raise a ValueError unless this is a threat."""
+    methods = ("epsilon", "size", "project", "ascent", "sample")
+    if isinstance(threat, type) or not all(hasattr(threat, name) for name in methods):
+        raise ValueError(f"a threat is given as ccat.Linf(8 / 255) or ccat.L2(0.5), not {threat!r}")
+
+
+def _own_cases(suite: Sequence[Case]) -> tuple[Case, ...]:
+    cases = tuple(suite) if isinstance(suite, Sequence) else (suite,)
+    if wrong := [one for one in cases if not isinstance(one, Case)]:
+        raise ValueError(
+            f"suite must be a name or a list of ccat.Case, and {type(wrong[0]).__name__} is neither"
+        )
+    return cases
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """Return the device of a model's weights; the CPU if it has none."""
+    if not isinstance(model, nn.Module):
+        return torch.device("cpu")
+    return next((weight.device for weight in model.parameters()), torch.device("cpu"))
+
+
+def split(
+    images: Tensor, labels: Tensor, calibration: Labelled | None
+) -> tuple[Labelled, Labelled, tuple[str, ...]]:
+    """Return what is counted, what chooses τ, and a note if they had to be split here.
+
+    Raises:
+        ValueError: If images or labels are not valid.
+    """
+    x, y = _checked(images, labels)
+    if calibration is not None:
+        if not isinstance(calibration, tuple | list) or len(calibration) != 2:
+            raise ValueError("calibration must be a pair (images, labels)")
+        x_val, y_val = _checked(*calibration)
+        if x_val.shape[1:] != x.shape[1:] or x_val.dtype != x.dtype:
+            raise ValueError(
+                f"calibration has images of {tuple(x_val.shape[1:])} and {x_val.dtype}, the others "
+                f"are {tuple(x.shape[1:])} and {x.dtype}"
+            )
+        return (x, y), (x_val, y_val), ()
+    last = calibration_share(len(x))
+    if last == 0:
+        raise ValueError(
+            "one image cannot be counted and choose τ as well: pass more, or "
+            "calibration=(images, labels)"
+        )
+    note = f"No calibration images were given: the last {last} of {len(x)} chose τ."
+    return (x[:-last], y[:-last]), (x[-last:], y[-last:]), (note,)
+
+
+def _checked(images: Tensor, labels: Tensor) -> Labelled:
+    if isinstance(images, Tensor):
+        images = to_floats(images.detach().cpu())
+    return images, require_batch(images, labels.cpu() if isinstance(labels, Tensor) else labels)
+
+
+def require_logits(model: nn.Module, x: Tensor, y: Tensor, device: torch.device) -> None:
+    """Raise a ValueError if a model gives no logits, or not the same ones again."""
+    with torch.no_grad(), frozen(model):
+        one, two = (model(x[:8].to(device)) for _ in range(2))
+    require_answers(one, len(x[:8]))
+    require_classes(one, y)
+    if not one.isfinite().all():
+        raise ValueError("the model's logits are not finite on the first images")
+    if not one.equal(two) and (one - two).abs().max() > 1e-3 * one.abs().max():
+        raise ValueError(
+            "the model answers the same images differently each time: attacks on it would be too "
+            "weak to be believed"
+        )

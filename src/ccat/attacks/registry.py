@@ -1,0 +1,27 @@
+"""The attacks of ccat by name, as stored configurations and the contract tests know them."""
+
+from ccat import codec
+from ccat.attacks.apgd import APGD
+from ccat.attacks.corner_search import CornerSearch
+from ccat.attacks.external import AutoAttack, External, Foolbox, Given
+from ccat.attacks.pgd import PGD
+from ccat.attacks.problem import Attack
+from ccat.attacks.random_search import Geometry, Random, Simple
+from ccat.attacks.refined import Refined
+from ccat.attacks.square import Square
+
+ATTACKS: dict[str, type[Attack]] = {
+    "PGD": PGD,
+    "APGD": APGD,
+    "Random": Random,
+    "Simple": Simple,
+    "Geometry": Geometry,
+    "Square": Square,
+    "CornerSearch": CornerSearch,
+    "Refined": Refined,
+}
+
+codec.register(
+    Attack,
+    {**ATTACKS, "External": External, "AutoAttack": AutoAttack, "Foolbox": Foolbox, "Given": Given},
+)

@@ -1,0 +1,58 @@
+"""The commands of `ccat`, one file each, with `add_options(parser)` and `run(options)`.
+
+A command's file is imported when the command is called.
+"""
+
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """A command: the file it is in, and what `ccat --help` says of it."""
+
+    file: str
+    help: str
+
+
+COMMANDS: dict[str, Command] = {
+    "demo": Command("demo", "train three small models side by side, attack them, print the table"),
+    "recipes": Command("recipes", "list the recipes, or all fields of one"),
+    "suites": Command("suites", "list the suites of attacks, or the cases of one"),
+    "data": Command("data", "list the data sets, get and check one, or make a corrupted one"),
+    "train": Command(
+        "train", "train a model by a recipe, with any of its fields set: --epochs 3 --method.rho 6"
+    ),
+    "import": Command("import_model", "make a run of a model that was trained elsewhere"),
+    "attack": Command(
+        "attack", "attack a trained run, or a model of your own, and store the outcome"
+    ),
+    "detect": Command("detect", "make a run that rejects by a detector, and attack it"),
+    "corrupt": Command(
+        "corrupt",
+        "measure a run on corrupted test images: MNIST-C, CIFAR-10-C, published or generated",
+    ),
+    "export": Command("export", "write the worst adversarial examples found"),
+    "score": Command("score", "score adversarial examples computed elsewhere as one more attempt"),
+    "evaluate": Command(
+        "evaluate", "tabulate errors of runs, clean and under attack, with rejection"
+    ),
+    "compare": Command(
+        "compare", "compare runs on the same images; seeds of one recipe are taken together"
+    ),
+    "report": Command("report", "write a page to look at, and tables and figures for a paper"),
+    "analyse": Command(
+        "analyse", "look at how attacks climb, and what runs say beyond ε and between images"
+    ),
+    "proposition": Command(
+        "proposition",
+        "solve the paper's Proposition 1 numerically, and draw where its condition suffices",
+    ),
+    "runs": Command("runs", "list the runs of a directory"),
+    "show": Command("show", "tell what a run is and holds"),
+    "prune": Command(
+        "prune",
+        "delete checkpoints, unfinished files and results of other weights",
+    ),
+    "schema": Command(
+        "schema", "print the JSON Schema of what `ccat evaluate --format json` prints"
+    ),
+}

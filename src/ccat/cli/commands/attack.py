@@ -1,0 +1,190 @@
+"""`ccat attack`: attack a trained run, or a model of your own, and store the outcome."""
+
+import shlex
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+from ccat import extensions
+from ccat.attacking import Case
+from ccat.attacking.forecast import Forecast
+from ccat.attacks.external import as_attack
+from ccat.catalog.suites import SUITES, cases_of, select
+from ccat.cli.commands.import_model import add_model, imported
+from ccat.cli.options import (
+    add_device,
+    add_engine,
+    add_trust,
+    count,
+    engine_of,
+    entry,
+    run_named,
+    typed_threat,
+)
+from ccat.engine import Local
+from ccat.overrides import typed_instance
+from ccat.pipeline.answers import split_shape
+from ccat.pipeline.attack import attack, dry_run
+from ccat.progress import ProgressBar, duration
+from ccat.rejection import Rejection
+from ccat.report import markdown
+from ccat.runs import Run, is_run
+
+
+def add_options(command: ArgumentParser) -> None:
+    """Add the command's options."""
+    command.add_argument(
+        "run", nargs="?", help="for a model of your own the directory to make (default: runs/NAME)"
+    )
+    add_model(command, required=False)
+    add_suite(command)
+    add_trust(command)
+    command.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="time a few passes and say how long each case would take; attack nothing",
+    )
+
+
+def run(options: Namespace) -> None:
+    """Attack; what is stored already is not computed again."""
+    attack_run(_run(options), options, forecast=options.dry_run)
+
+
+def add_suite(command: ArgumentParser) -> None:
+    """Add the options that choose attacks, and where they run."""
+    command.add_argument(
+        "--suite", metavar="NAME", help="which attacks (default: quick); `ccat suites` lists them"
+    )
+    command.add_argument(
+        "--attack",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="an attack of your own, package.module:Name, a class or an instance; repeatable",
+    )
+    command.add_argument(
+        "--only", metavar="PATTERN", help="of the suite only cases with such a name: 'square*'"
+    )
+    command.add_argument(
+        "--threat",
+        action="append",
+        default=[],
+        help="attack within this one, such as Linf:8/255; repeatable",
+    )
+    command.add_argument(
+        "--examples", type=int, default=200, help="test images, in hundreds (default: 200)"
+    )
+    command.add_argument(
+        "--keep",
+        choices=["worst", "none"],
+        default="worst",
+        help="which perturbations to keep (default: the worst ones)",
+    )
+    command.add_argument(
+        "--batch",
+        type=count,
+        help="images that go through the model at once (default: what memory holds, at most 100)",
+    )
+    add_engine(command)
+    add_device(command)
+
+
+def attack_run(run: Run, options: Namespace, *, forecast: bool = False) -> None:
+    """Attack a run with what the options of `add_suite` choose, or forecast the cost."""
+    engine, device = engine_of(options)
+    cases = chosen_cases(run, options, run.rejection)
+    if forecast:
+        if not isinstance(engine, Local):
+            raise ValueError("--dry-run times passes on this machine: leave --engine ray out")
+        costs, batch = dry_run(
+            run, cases, options.examples, engine, device, options.keep, options.batch
+        )
+        print(_forecast(costs, batch, engine.workers))
+        return
+    computed = attack(
+        run,
+        _as_typed(options),
+        cases,
+        options.examples,
+        engine,
+        device,
+        ProgressBar(run.path.name),
+        options.keep,
+        options.batch,
+    )
+    command = f"ccat evaluate {shlex.quote(str(run.path))}"
+    print(f"{run.path}: {computed} blocks computed; `{command}` shows the outcome")
+
+
+def chosen_cases(run: Run, options: Namespace, rejection: Rejection) -> tuple[Case, ...]:
+    """Return the cases that the options of `add_suite` choose for a run."""
+    shape = split_shape(run)
+    threats = [typed_threat(text) for text in options.threat]
+    own = [as_attack(typed_instance(name)) for name in options.attack]
+    cases: tuple[Case, ...] = ()
+    if options.suite or not own:
+        suite = options.suite or "quick"
+        entry(suite, SUITES, "suite")
+        cases = select(suite, shape, options.only, threats, rejection)
+    if own and not threats:
+        usual = cases or select("quick", shape)
+        threats = list(dict.fromkeys(case.threat for case in usual if case.source == "test"))
+    return (*cases, *cases_of(own, threats))
+
+
+def _run(options: Namespace) -> Run:
+    about = ("weights", "dataset", "mean", "std", "seen", "unverified")
+    given = [name for name in about if getattr(options, name)]
+    if options.model is None:
+        if given:
+            raise ValueError(f"--{given[0]} belongs to a model of your own: name it with --model")
+        if options.run is None:
+            raise ValueError(
+                "which run? Name one (`ccat runs` lists them), or a model of your own with "
+                "--model package.module:factory"
+            )
+        return run_named(options.run)
+    path = Path(options.run or Path("runs") / options.model.split(":")[-1])
+    there = next((one for one in (path, Path("runs") / path) if is_run(one)), None)
+    if there is None or given:
+        made = imported(options, there or path)[0]
+    else:
+        if extensions.is_name(options.model):
+            extensions.load_typed(options.model)
+        made = Run.open(there)
+    if made.recipe.model != options.model:
+        raise ValueError(
+            f"{made.path} holds {made.recipe.model}, not {options.model}: name another run "
+            f"directory"
+        )
+    return made
+
+
+def _as_typed(options: Namespace) -> str:
+    """The options that choose the cases, as they would be typed again."""
+    words = ["--suite", options.suite or "quick"] * bool(options.suite or not options.attack)
+    words += ["--only", options.only] * bool(options.only)
+    for name, values in (("--attack", options.attack), ("--threat", options.threat)):
+        words += [word for value in values for word in (name, value)]
+    return shlex.join(words)
+
+
+def _forecast(cases: Sequence[Forecast], batch: int, workers: int) -> str:
+    rows = [
+        [
+            f"{one.case.condition.title} {one.case.name}",
+            str(one.blocks),
+            f"{one.forwards:,}",
+            f"{one.backwards:,}",
+            duration(one.seconds),
+        ]
+        for one in cases
+    ]
+    seconds = sum(one.seconds for one in cases)
+    processes = min(workers, max(1, sum(one.blocks for one in cases)))
+    return (
+        markdown(["case", "blocks", "forwards", "backwards", "one process"], rows)
+        + f"\n\nAll: {duration(seconds)} on one process, about {duration(seconds / processes)} on "
+        f"{processes}; less if examples retire early. {batch} images at once. Nothing was attacked."
+    )

@@ -1,0 +1,44 @@
+"""`ccat compare`: compare runs on the same images; seeds of one recipe are taken together."""
+
+from argparse import ArgumentParser, Namespace
+
+from ccat.cli.options import add_device, add_tpr, add_trust
+from ccat.cli.tabulate import collected, print_tables
+from ccat.evaluation.compare import by_recipe, compare
+from ccat.evaluation.evaluate import evaluate
+from ccat.report import FORMATS, comparison_table, seeds_table
+
+
+def add_options(command: ArgumentParser) -> None:
+    """Add the command's options."""
+    command.add_argument(
+        "runs", nargs="+", metavar="RUN", help="the first is compared with each of the others"
+    )
+    add_tpr(command)
+    command.add_argument("--format", choices=FORMATS, default="md", help="(default: md)")
+    add_device(command)
+    add_trust(command)
+
+
+def run(options: Namespace) -> None:
+    """Print a table per pair, and one over seeds."""
+    _, outcomes = collected(options)
+    if len(outcomes) < 2:
+        raise ValueError("a comparison needs at least two runs")
+    groups = by_recipe(outcomes)
+    made = []
+    if len(groups) < len(outcomes):
+        each = {
+            name: [evaluate(one, options.tpr) for one in group] for name, group in groups.items()
+        }
+        made.append(seeds_table(each))
+    first = outcomes[0]
+    for other in outcomes[1:]:
+        compared = compare(first, other, options.tpr)
+        if len(compared) == 1:
+            raise ValueError(
+                f"{first.run} and {other.run} were not attacked with a common threat: `ccat "
+                f"attack` both with one suite"
+            )
+        made.append(comparison_table(first.run, other.run, options.tpr, compared))
+    print_tables(made, options.format, [note for one in outcomes for note in one.notes])

@@ -1,0 +1,35 @@
+"""`ccat recipes`: list the recipes, or all fields of one."""
+
+from argparse import ArgumentParser, Namespace
+
+from ccat import codec
+from ccat.catalog import RECIPES
+from ccat.cli.options import entry
+from ccat.overrides import flatten
+from ccat.report import markdown
+
+
+def add_options(command: ArgumentParser) -> None:
+    """Add the command's options."""
+    command.add_argument("name", nargs="?")
+
+
+def run(options: Namespace) -> None:
+    """Print the table."""
+    if options.name is None:
+        rows = [
+            [
+                one.name,
+                one.dataset,
+                one.model,
+                codec.short_name(one.method),
+                str(one.epochs),
+                str(one.images or "all"),
+            ]
+            for one in RECIPES.values()
+        ]
+        print(markdown(["recipe", "dataset", "model", "method", "epochs", "images"], rows))
+        return
+    fields = flatten(entry(options.name, RECIPES, "recipe"))
+    rows = [[f"--{name}", value] for name, value in fields.items() if name != "name"]
+    print(markdown(["field", "value"], rows))

@@ -1,0 +1,15 @@
+"""`ccat schema`: print the JSON Schema of what `ccat evaluate --format json` prints."""
+
+import json
+from argparse import ArgumentParser, Namespace
+
+from ccat.report import json_schema
+
+
+def add_options(command: ArgumentParser) -> None:
+    """Add the command's options: none."""
+
+
+def run(options: Namespace) -> None:
+    """Print it."""
+    print(json.dumps(json_schema(), indent=1))

@@ -1,0 +1,44 @@
+"""`ccat score`: score adversarial examples computed elsewhere as one more attempt."""
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ccat.cli.options import add_device, add_trust, device_of, run_named, typed_threat
+from ccat.pipeline.examples import score
+from ccat.threats import label
+
+
+def add_options(command: ArgumentParser) -> None:
+    """Add the command's options."""
+    command.add_argument("run")
+    command.add_argument(
+        "file",
+        type=Path,
+        help="an .npz with the array x_adv: examples of the first test images, in hundreds",
+    )
+    command.add_argument("--threat", required=True, help="what they are allowed, such as Linf:0.4")
+    command.add_argument("--name", required=True, help="what the attempt is called")
+    add_device(command)
+    add_trust(command)
+
+
+def run(options: Namespace) -> None:
+    """Score and store them."""
+    threat = typed_threat(options.threat)
+    x_adv = _read(options.file)
+    score(run_named(options.run), x_adv, threat, options.name, device_of(options))
+    print(f"{len(x_adv)} examples scored within {label(threat)}")
+
+
+def _read(file: Path) -> Tensor:
+    errors = (KeyError, ValueError, IndexError, TypeError, AttributeError, EOFError, BadZipFile)
+    try:
+        with file.open("rb") as raw, np.load(raw, allow_pickle=False) as arrays:
+            return torch.from_numpy(arrays["x_adv"])
+    except errors as wrong:
+        raise ValueError(f"{file} is not an .npz file with an array x_adv ({wrong})") from wrong

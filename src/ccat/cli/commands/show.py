@@ -1,0 +1,47 @@
+"""`ccat show`: tell what a run is and holds."""
+
+from argparse import ArgumentParser, Namespace
+
+from ccat import codec
+from ccat.cli.options import run_named
+from ccat.overrides import flatten
+from ccat.report import markdown
+from ccat.threats import label
+
+_LOG = (
+    "epoch",
+    "loss",
+    "clean_error",
+    "clean_confidence",
+    "adversarial_error",
+    "adversarial_confidence",
+)
+
+
+def add_options(command: ArgumentParser) -> None:
+    """Add the command's options."""
+    command.add_argument("run")
+
+
+def run(options: Namespace) -> None:
+    """Print recipe, log, attempts and disk use; nobody's code is imported."""
+    one = run_named(options.run)
+    fields = {"method": codec.short_name(one.recipe.method), **flatten(one.recipe)}
+    fields["rejection"] = one.rejection.title or "confidence"
+    print(markdown(["recipe", ""], [[name, value] for name, value in fields.items()]))
+    versions = one.about.get("versions", {})
+    text = ", ".join(f"{name} {number}" for name, number in versions.items())
+    print(f"\nmade with {text} on {one.about.get('device')}")
+    if log := one.training.log():
+        rows = [[f"{entry[name]:.4g}" for name in _LOG] for entry in log]
+        print("\n" + markdown(_LOG, rows))
+    attempts = []
+    for stored in one.attempts.all():
+        record, size = stored.record, sum(len(block.value) for block in stored.blocks)
+        condition = record.condition
+        attempts.append([label(condition.threat), record.name, condition.source, str(size)])
+    if attempts:
+        print("\n" + markdown(["threat", "case", "source", "examples"], sorted(attempts)))
+    use = one.disk_use()
+    parts = ", ".join(f"{kind} {size / 1e6:.1f} MB" for kind, size in use.items())
+    print(f"\ndisk use: {parts}; in all {sum(use.values()) / 1e6:.1f} MB")

@@ -1,0 +1,72 @@
+"""What the commands that judge runs share: outcomes of several runs, at several thresholds."""
+
+import math
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+
+from ccat.cli.options import device_of, run_named
+from ccat.evaluation.evaluate import evaluate
+from ccat.evaluation.metrics import threshold
+from ccat.evaluation.results import Evaluation, RunOutcomes
+from ccat.pipeline.collect import collect
+from ccat.report import FORMATS
+from ccat.report.table import Table
+from ccat.runs import Run
+
+TABLES = ("main", "thresholds", "unseen", "attacks", "strongest", "corruptions")
+TPRS = (0.99, 0.98, 0.95)
+
+
+def collected(options: Namespace) -> tuple[list[Run], list[RunOutcomes]]:
+    """Open the runs of a command and read their outcomes for one table.
+
+    Raises:
+        ValueError: If a run is given twice, or runs are of different data sets.
+    """
+    runs = [run_named(name) for name in options.runs]
+    paths = [run.path.resolve() for run in runs]
+    if len(set(paths)) < len(paths):
+        raise ValueError(f"a run is given twice: {', '.join(options.runs)}")
+    folders = [path.name for path in paths]
+    shown = folders if len(set(folders)) == len(runs) else [str(run.path) for run in runs]
+    device = device_of(options)
+    found = [collect(run, name, device) for run, name in zip(runs, shown, strict=True)]
+    if len({one.dataset for one in found}) > 1:
+        each = ", ".join(f"{one.run} is {one.dataset}" for one in found)
+        raise ValueError(f"runs of different data sets do not fit into one table: {each}")
+    return runs, found
+
+
+def at_thresholds(
+    outcomes: Sequence[RunOutcomes], tpr: float, tau: float | None = None
+) -> list[list[Evaluation]]:
+    """Evaluate each run at the threshold asked for, then at those of the usual TPRs.
+
+    Further TPRs are left out if a run has too few calibration images for them.
+    """
+    if tau is not None:
+        if tau == math.inf:
+            raise ValueError("--tau inf accepts nothing; pass a confidence, or none for all")
+        return [[evaluate(one, tau=tau)] for one in outcomes]
+    others = [one for one in TPRS if one != tpr and all(_reachable(run, one) for run in outcomes)]
+    return [[evaluate(one, each) for each in (tpr, *others)] for one in outcomes]
+
+
+def print_tables(tables: Sequence[Table], form: str, notes: Sequence[str]) -> None:
+    """Print tables; notes below those to be read, and to stderr beside those for programs."""
+    print("\n\n".join(FORMATS[form](table).rstrip("\n") for table in tables))
+    for note in notes:
+        if form == "md":
+            print(f"\n{note}")
+        else:
+            print(f"ccat: {note}", file=sys.stderr)
+
+
+def _reachable(outcomes: RunOutcomes, tpr: float) -> bool:
+    """True if there are enough calibration images for a TPR."""
+    try:
+        threshold(outcomes.calibration, tpr)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,129 @@
+"""The metrics as plain functions: how often what a classifier accepts is wrong, clean and attacked.
+
+Each takes one τ, or an array of them, which gives a curve; its definition is in
+`ccat.evaluation.rates`. Where nothing is accepted an error is 0: read it beside `coverage`. A rate
+over no examples is NaN.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ccat.evaluation.outcome import Floats, Outcome, outcome, threshold, worst, worst_of
+from ccat.evaluation.rates import (
+    COVERAGE,
+    ERROR,
+    FPR,
+    FPR_OF_ALL,
+    FPR_OF_CORRECT,
+    ROBUST_ERROR,
+    TPR,
+    Tau,
+    successful,
+)
+
+__all__ = [
+    "Curves",
+    "Floats",
+    "Outcome",
+    "area",
+    "auc",
+    "coverage",
+    "curves",
+    "error",
+    "fpr",
+    "fpr_of_all",
+    "fpr_of_correct",
+    "outcome",
+    "robust_error",
+    "threshold",
+    "tnr",
+    "tpr",
+    "worst",
+    "worst_of",
+]
+
+
+def coverage(examples: Outcome, tau: Tau) -> Tau:
+    """Return accepted / all."""
+    return COVERAGE(examples).at(tau)
+
+
+def error(examples: Outcome, tau: Tau) -> Tau:
+    """Return Err(τ) = wrong and accepted / accepted."""
+    return ERROR(examples).at(tau)
+
+
+def robust_error(clean: Outcome, adversarial: Outcome, tau: Tau) -> Tau:
+    """Return RErr(τ) = wrong and accepted / accepted, where each image counts clean or attacked."""
+    return ROBUST_ERROR(clean, adversarial).at(tau)
+
+
+def tpr(clean: Outcome, tau: Tau) -> Tau:
+    """Return accepted / all, of the correctly classified clean examples."""
+    return TPR(clean).at(tau)
+
+
+def fpr(clean: Outcome, adversarial: Outcome, tau: Tau) -> Tau:
+    """Return accepted / all, of the successful adversarial examples of correctly classified images.
+
+    This is the definition in the paper's text.
+    """
+    return FPR(clean, adversarial).at(tau)
+
+
+def fpr_of_correct(clean: Outcome, adversarial: Outcome, tau: Tau) -> Tau:
+    """Return successful adversarial examples accepted / correctly classified images."""
+    return FPR_OF_CORRECT(clean, adversarial).at(tau)
+
+
+def fpr_of_all(clean: Outcome, adversarial: Outcome, tau: Tau) -> Tau:
+    """Return successful adversarial examples accepted / attacked images, as the paper's tables."""
+    return FPR_OF_ALL(clean, adversarial).at(tau)
+
+
+def tnr(clean: Outcome, adversarial: Outcome, tau: Tau) -> Tau:
+    """Return 1 − `fpr`: rejected / all, of the successful adversarial examples."""
+    return 1 - fpr(clean, adversarial, tau)
+
+
+def auc(clean: Outcome, adversarial: Outcome) -> float:
+    """Return the area under the ROC curve of positives against negatives; NaN if one is missing."""
+    return area(clean.score[~clean.wrong], adversarial.score[successful(clean, adversarial)])
+
+
+def area(positives: Floats, negatives: Floats) -> float:
+    """Return the area under the ROC curve of two lists of scores; NaN if one of them is empty."""
+    if len(positives) == 0 or len(negatives) == 0:
+        return math.nan
+    # Imported here because it takes a second, in every worker process.
+    from sklearn.metrics import roc_auc_score  # noqa: PLC0415
+
+    truth = np.repeat([True, False], [len(positives), len(negatives)])
+    return float(roc_auc_score(truth, np.concatenate([positives, negatives])))
+
+
+class Curves(NamedTuple):
+    """Everything that depends on τ, at each τ in ascending order; (fpr, tpr) is the ROC curve."""
+
+    tau: Floats
+    coverage: Floats
+    error: Floats
+    robust_error: Floats
+    tpr: Floats
+    fpr: Floats
+
+
+def curves(clean: Outcome, adversarial: Outcome) -> Curves:
+    """Return the metrics at every τ where one changes, from all to nothing accepted."""
+    scores = np.unique(np.concatenate([clean.score, adversarial.score]))
+    tau = np.append(scores, np.inf)
+    return Curves(
+        tau,
+        coverage(clean, tau),
+        error(clean, tau),
+        robust_error(clean, adversarial, tau),
+        tpr(clean, tau),
+        fpr(clean, adversarial, tau),
+    )

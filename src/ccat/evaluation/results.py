@@ -1,0 +1,173 @@
+"""What an evaluation makes of a run: what tables, figures, JSON and the page are made of.
+
+The `Attributes` below are also the descriptions in the JSON Schema, and an annotation says what the
+schema says of a number beside its type, or which lists of rates a mapping holds. The types of what
+is known of a run, and of its analysis, can be imported from here as well.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated
+
+from ccat.evaluation.analysis import Analysis, Climb, Lines
+from ccat.evaluation.intervals import Estimate
+from ccat.evaluation.outcome import Integers
+from ccat.evaluation.run_outcomes import (
+    Answers,
+    AttemptOutcomes,
+    Corrupted,
+    Group,
+    Picture,
+    RunOutcomes,
+)
+
+if TYPE_CHECKING:
+    from ccat.threats import Condition
+
+__all__ = [
+    "Analysis",
+    "Answers",
+    "AttemptOutcomes",
+    "Climb",
+    "Corrupted",
+    "Evaluation",
+    "Group",
+    "Integers",
+    "Lines",
+    "Picture",
+    "Pooled",
+    "RunOutcomes",
+    "UnderAttack",
+    "UnderCorruption",
+]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What JSON Schema says of a number: the least, the largest, and whether it may be null."""
+
+    least: int
+    largest: int | None = None
+    nullable: bool = True
+
+
+Share = Annotated[float, Bounds(0, 1)]
+Cost = Annotated[float, Bounds(0, nullable=False)]
+Count = Annotated[int, Bounds(1, nullable=False)]
+
+
+@dataclass(frozen=True)
+class UnderCorruption:
+    """One corruption at one severity; or, of a set, the mean over them or all of them pooled.
+
+    Attributes:
+        set: The name of the set of corruptions.
+        name: The corruption; "mean" over those of the set, each counting the same; "pooled" for all
+            their images as one set.
+        severity: Null where it is over several.
+        examples: The number of images of each.
+        rates: The rates at τ.
+        without_rejection: The first rate where everything is accepted.
+        tnr: Rejected / all, of the wrong answers.
+        auc: The area under the ROC curve of correctly classified clean images against wrong
+            answers.
+    """
+
+    set: str
+    name: str
+    severity: int | None
+    examples: Count
+    rates: Annotated[Mapping[str, Share], ("CORRUPTION_RATES",)]
+    without_rejection: Share
+    tnr: Share
+    auc: Share
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """The worst per image of some attempts, at a threshold.
+
+    Attributes:
+        name: Of the attempt, of the family, or "worst case" of all.
+        attempts: The number of attempts on each image.
+        examples: The number of images that all of these attempts attacked.
+        rates: The rates at τ; the first is the headline.
+        without_rejection: The headline where everything is accepted.
+        auc: The area under the ROC curve of correctly classified clean images against their
+            successful adversarial examples; null on noise.
+        forwards: Forward passes per image.
+        backwards: Backward passes per image.
+        seconds: Seconds per image.
+    """
+
+    name: str
+    attempts: Count
+    examples: Count
+    rates: Annotated[Mapping[str, Estimate], ("ATTACK_RATES", "NOISE_RATES")]
+    without_rejection: Share
+    auc: Share
+    forwards: Cost
+    backwards: Cost
+    seconds: Cost
+
+    @property
+    def headline(self) -> Estimate:
+        """The rate that tables of several threats show: RErr, or the share of noise accepted."""
+        return next(iter(self.rates.values()))
+
+
+@dataclass(frozen=True)
+class UnderAttack:
+    """All attempts under one condition; then family by family, and the strongest single ones.
+
+    Attributes:
+        condition: What was attacked, and what the attacker was allowed to do.
+        seen: Whether training has seen this threat.
+        pooled: The worst case over all attempts.
+        families: The worst case over the attempts of each kind of attack.
+        strongest: Single attempts, the strongest first.
+    """
+
+    condition: "Condition"
+    seen: bool
+    pooled: Pooled
+    families: tuple[Pooled, ...]
+    strongest: tuple[Pooled, ...]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One run at one threshold.
+
+    Attributes:
+        run: The name of the run.
+        method: The training method.
+        dataset: The data set.
+        weights: The SHA-256 of the weights file.
+        tpr_asked: The true positive rate that chose τ; null where τ was given.
+        tau: What a score has to reach to be accepted; null where everything is accepted.
+        images: The number of test images that the rates are over.
+        calibration: The number of other test images, which chose τ.
+        rates: The rates on clean images at τ.
+        without_rejection: The same where everything is accepted.
+        attacks: One entry for each condition that was attacked.
+        unseen: The worst case over all threats on test images that training has not seen; under the
+            name of one of them, without it.
+        corruptions: The rates on corrupted images.
+        notes: What is missing, and the command that makes it.
+    """
+
+    run: str
+    method: str
+    dataset: str
+    weights: str
+    tpr_asked: Share | None
+    tau: float
+    images: Count
+    calibration: Count
+    rates: Annotated[Mapping[str, Estimate], ("CLEAN_RATES",)]
+    without_rejection: Annotated[Mapping[str, Share], ("CLEAN_RATES",)]
+    attacks: tuple[UnderAttack, ...]
+    unseen: Mapping[str, Pooled] = field(default_factory=dict)
+    corruptions: tuple[UnderCorruption, ...] = ()
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,193 @@
+"""Adversarial examples in and out: scored, exported, shown."""
+
+import hashlib
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ccat.attacking import BLOCK, Attempt, Case, Target, Unit, Worst, blocks_in, merge
+from ccat.attacking.block import NOBODY, attack_block, number_of
+from ccat.attacking.case import block_of
+from ccat.attacks import External, Given
+from ccat.attacks.external import checked_delta
+from ccat.data import counted, data_digest
+from ccat.data.images import to_floats
+from ccat.errors import PipelineError
+from ccat.evaluation.results import Answers, Group, Picture, RunOutcomes
+from ccat.pipeline.answers import judges_of, model_of, require_data
+from ccat.pipeline.attack import RunResults
+from ccat.pipeline.collect import collect
+from ccat.pipeline.detect import fit_missing
+from ccat.runs import Run
+from ccat.threats import Condition, Threat
+
+
+def score(run: Run, x_adv: Tensor, threat: Threat, name: str, device: str) -> None:
+    """Store adversarial examples that were computed elsewhere as one more attempt.
+
+    Args:
+        run: A trained run.
+        x_adv: Examples of the first test images, whole blocks of them, as floats or bytes.
+        threat: What they are allowed; what rounding adds is projected away.
+        name: What the attempt is called.
+        device: Where to compute.
+
+    Raises:
+        PipelineError: If they are not examples of these images.
+        ValueError: If one lies outside of the threat; then none is stored.
+    """
+    with run.writing():
+        images = counted(run.recipe.dataset)
+        require_data(run)
+        count = len(x_adv) if x_adv.ndim else 0
+        whole = count % BLOCK == 0 or count == len(images)
+        if x_adv.shape[1:] != images.x.shape[1:] or not whole or not 0 < count <= len(images):
+            raise PipelineError(
+                f"expected adversarial examples of the first test images, hundreds of them or all "
+                f"{len(images)}, of shape {tuple(images.x.shape[1:])}, not {tuple(x_adv.shape)}"
+            )
+        x_adv = to_floats(x_adv).float()
+        checked_delta(images[:count].floats(), x_adv, threat, name)
+        fit_missing(run, [threat], device, lambda *_: None)
+        data, fitted = data_digest(run.recipe.dataset), tuple(run.answers.detectors())
+        digest = hashlib.sha256(x_adv.numpy().tobytes()).hexdigest()
+        attempt = Attempt(Case(name, threat, Given(digest)), 0, run.weights, data)
+        results = RunResults(run, data, fitted)
+        model = model_of(run.path, run.weights, device)
+        target = Target(model, run.rejection, judges_of(run, device))
+        for block in range(blocks_in(count)):
+            x, y = (part.to(device) for part in block_of(images.x, images.y, "test", block))
+            given = x_adv[block * BLOCK : (block + 1) * BLOCK].to(device)
+            attack = External(name, lambda x, y, given=given: given)  # type: ignore[misc]
+            found = attack_block(target, Case(name, threat, attack), x, y, attempt.generator(block))
+            results.keep(Unit(attempt, block), *found)
+
+
+def export(run: Run, threat: Threat, device: str = "cpu") -> dict[str, NDArray[Any]]:
+    """Return the worst adversarial examples within a threat, as tables count them.
+
+    Returns:
+        Arrays x, x_adv, y, prediction and score; where no attempt succeeded x_adv is x.
+
+    Raises:
+        PipelineError: If the run was not attacked within the threat, or did not keep them.
+    """
+    condition = Condition(threat)
+    outcomes = collect(run, device=device)
+    group = _group(run, outcomes, condition)
+    worst = _kept(run, outcomes, group)
+    count = len(worst.by)
+    images = counted(run.recipe.dataset)[:count]
+    x = images.floats()
+    answers = _answers(outcomes, group, worst)
+    return {
+        "x": x.numpy(),
+        "x_adv": (x + worst.delta).clamp(0, 1).numpy(),
+        "y": images.y.numpy(),
+        "prediction": answers.predicted,
+        "score": answers.outcome.score,
+    }
+
+
+def pictures(run: Run, outcomes: RunOutcomes, group: Group, count: int) -> tuple[Picture, ...]:
+    """Return the first attacked images with the worst that was found around them.
+
+    Returns:
+        Pictures with the answers that tables count; none if the perturbations were not kept.
+    """
+    try:
+        worst = _kept(run, outcomes, group, blocks=1)
+    except PipelineError:
+        return ()
+    images = counted(run.recipe.dataset)
+    count = min(count, len(worst.by))
+    x, y = (part[:count] for part in block_of(images.x, images.y, group.condition.source, 0))
+    attacked = (x + worst.delta[:count]).clamp(0, 1)
+    clean, found = outcomes.clean[group.judge], _answers(outcomes, group, worst)
+    noise = group.condition.on_noise
+    return tuple(
+        Picture(
+            row,
+            None if noise else int(y[row]),
+            x[row].numpy(),
+            attacked[row].numpy(),
+            None if noise else (int(clean.predicted[row]), float(clean.outcome.score[row])),
+            (int(found.predicted[row]), float(found.outcome.score[row])),
+        )
+        for row in range(count)
+    )
+
+
+def _answers(outcomes: RunOutcomes, group: Group, worst: Worst) -> Answers:
+    """The answers to the worst perturbations; the clean ones where no attempt succeeded."""
+    count = len(worst.by)
+    given = outcomes.clean[group.judge][:count]
+    predicted, wrong = given.predicted.copy(), given.outcome.wrong.copy()
+    score = given.outcome.score.copy()
+    for member in group.members:
+        attempt = outcomes.attempts[member]
+        rows = np.flatnonzero(worst.by.numpy() == number_of(attempt.key))
+        found = attempt.answers[group.judge]
+        predicted[rows], wrong[rows] = found.predicted[rows], found.outcome.wrong[rows]
+        score[rows] = found.outcome.score[rows]
+    return Answers(predicted, type(given.outcome)(wrong, score))
+
+
+def _group(run: Run, outcomes: RunOutcomes, condition: Condition) -> Group:
+    for group in outcomes.groups:
+        if group.condition == condition:
+            return group
+    inside = [n for n, one in enumerate(outcomes.attempts) if condition.includes(one.condition)]
+    if not inside:
+        raise PipelineError(
+            f"{run.path} was not attacked within {condition.title}: use a suite with this threat"
+        )
+    judge = outcomes.judge if outcomes.shared_judge else condition.title
+    members = [n for n in inside if judge in outcomes.attempts[n].answers]
+    return Group(condition, False, judge, tuple(members))
+
+
+def _kept(run: Run, outcomes: RunOutcomes, group: Group, blocks: int | None = None) -> Worst:
+    """The worst perturbations of a group, all blocks or the first ones.
+
+    Raises:
+        PipelineError: If those of some attempt were not kept.
+    """
+    attempts = [outcomes.attempts[member] for member in group.members]
+    conditions = sorted({one.condition for one in attempts}, key=lambda one: one.key)
+    data = data_digest(run.recipe.dataset)
+    sizes = [blocks_in(len(one.answers[group.judge].predicted)) for one in attempts]
+    count = min(sizes) if blocks is None else min(blocks, *sizes)
+    kept: list[Worst] = []
+    for block in range(count):
+        found = [
+            one
+            for condition in conditions
+            if (one := run.attempts.worst(condition, group.judge, block, run.weights, data))
+        ]
+        worst = reduce(merge, found) if found else None
+        if worst is None or any(one.key not in worst.of for one in attempts):
+            raise PipelineError(
+                f"{run.path} has not kept all perturbations within {group.condition.title}: the "
+                f"same `ccat attack` with --keep worst does"
+            )
+        kept.append(worst)
+    joined = _joined(kept)
+    known = {NOBODY, *(number_of(one.key) for one in attempts)}
+    if not set(joined.by.tolist()) <= known:
+        raise PipelineError(
+            f"{run.path} has perturbations of attempts that are gone: delete its folder worst and "
+            f"run the same `ccat attack` again"
+        )
+    return joined
+
+
+def _joined(parts: Sequence[Worst]) -> Worst:
+    columns = [[getattr(part, name) for part in parts] for name in ("delta", "score", "by")]
+    delta, scores, by = (torch.cat(column) for column in columns)
+    return Worst(delta, scores, by, frozenset.union(*(part.of for part in parts)))

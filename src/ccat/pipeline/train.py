@@ -1,0 +1,134 @@
+"""Train a run: from the recipe of a run to its weights, with a checkpoint per epoch.
+
+A run that was interrupted goes on from its last checkpoint to the same weights, bit for bit.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+from torch import Generator, nn
+
+from ccat.data import Images
+from ccat.data.splits import split_of
+from ccat.errors import PipelineError
+from ccat.memory import keep_freed
+from ccat.models import create_model
+from ccat.models.registry import arguments_for
+from ccat.progress import Progress
+from ccat.runs import Run
+from ccat.runs.folder import Tensors
+from ccat.training.distributed import ALONE, Ranks
+from ccat.training.loop import Epoch, State, epochs
+from ccat.training.recipe import Recipe
+from ccat.training.tensorboard import Track, events
+
+
+def begin(path: Path, recipe: Recipe, device: str) -> Run:
+    """Open the run of a recipe, or create it.
+
+    Raises:
+        PipelineError: Before writing anything, if the recipe does not fit its data.
+        ValueError: Likewise, if a factory of the user's own cannot be called.
+
+    """
+    training, _ = _images(recipe)
+    arguments = _arguments(recipe, training)
+    if ":" in recipe.model:  # a factory that fails should leave no run behind
+        create_model(recipe.model, Generator().manual_seed(recipe.seed), **arguments)
+    return Run.create(path, recipe, device)
+
+
+def train(
+    run: Run, device: str, progress: Progress, ranks: Ranks = ALONE, *, tensorboard: bool = False
+) -> None:
+    """Train a run to the end, from its last checkpoint if it has one; do nothing if it is trained.
+
+    Args:
+        run: The run to train and to write to.
+        device: Where to compute.
+        progress: Called after every step.
+        ranks: The processes that train together; this is rank 0, the others call `help_train`.
+        tensorboard: Also write the log as event files for TensorBoard.
+
+    """
+    keep_freed()
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(run.writing())
+            trained = run.training.trained
+            track: Track = lambda _: None  # noqa: E731
+            if tensorboard and not trained:
+                saved = run.training.checkpoint()
+                track = stack.enter_context(events(run.training.events, saved[1] if saved else 0))
+        except BaseException:
+            ranks.broadcast(True)  # the other processes have nothing to do
+            raise
+        if ranks.broadcast(trained):
+            return
+        saved = run.training.checkpoint()
+        log = [entry for entry in run.training.log() if saved and entry["epoch"] <= saved[1]]
+        model, trained_epochs = _epochs(run.recipe, saved, device, progress, ranks)
+        for epoch in trained_epochs:
+            log.append(epoch.entry)
+            run.training.save_log(log)
+            track(epoch.entry)
+            run.training.save_checkpoint(epoch.state.tensors, epoch.number)
+        run.training.save_model(model.cpu())
+
+
+def help_train(recipe: Recipe, device: str, ranks: Ranks) -> None:
+    """Train together with rank 0, in a process of another rank, which writes nothing."""
+    keep_freed()
+    if not ranks.broadcast(False):
+        _, trained_epochs = _epochs(recipe, None, device, lambda *_: None, ranks)
+        for _ in trained_epochs:
+            pass  # only rank 0 is given epochs
+
+
+def _epochs(
+    recipe: Recipe,
+    saved: tuple[Tensors, int] | None,
+    device: str,
+    progress: Progress,
+    ranks: Ranks,
+) -> tuple[nn.Module, Iterator[Epoch]]:
+    """Return the model of a recipe and the epochs that train it, from the checkpoint of rank 0."""
+    saved = ranks.broadcast(saved)
+    start = State(epoch=saved[1], tensors=saved[0]) if saved else None
+    training, monitor = _images(recipe)
+    generator = Generator().manual_seed(recipe.seed)
+    model = create_model(recipe.model, generator, **_arguments(recipe, training)).to(device)
+    return model, epochs(
+        recipe,
+        model,
+        training,
+        monitor,
+        generator,
+        start=start,
+        ranks=ranks,
+        progress=progress,
+    )
+
+
+def _images(recipe: Recipe) -> tuple[Images, Images]:
+    """Return the images to train on and those to monitor."""
+    images = split_of(recipe.dataset, "train")
+    count = len(images) if recipe.images is None else recipe.images
+    if count > len(images):
+        raise PipelineError(
+            f"the recipe asks for {count} training images, {recipe.dataset} has {len(images)}"
+        )
+    if count < recipe.monitor + recipe.batch:
+        raise PipelineError(
+            f"of {count} training images {recipe.monitor} are monitored and not trained on, which "
+            f"leaves less than a batch of {recipe.batch}"
+        )
+    return images[: count - recipe.monitor], images[count - recipe.monitor : count]
+
+
+def _arguments(recipe: Recipe, images: Images) -> dict[str, int]:
+    """Return the arguments that the recipe's network is built with for these images."""
+    _, channels, height, width = images.x.shape
+    classes = int(split_of(recipe.dataset, "train").y.max()) + 1
+    return arguments_for(recipe.model, channels, height, width, classes)

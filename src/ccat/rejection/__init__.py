@@ -1,0 +1,38 @@
+"""What rejects: the confidence of the answer, or detectors of adversarial examples on any model.
+
+    Confidence()                            # reject answers with max_k f_k below τ
+    Detection("mahalanobis")                # reject what a detector calls unusual
+
+A rejection is a value that a run is made with, not a part of its recipe. Its judges are functions
+from images (and the probabilities the model gave them) to scores.
+"""
+
+from ccat import codec
+from ccat.rejection.aware import Aware
+from ccat.rejection.detection import Detection
+from ccat.rejection.detector import DETECTORS, Detector, fit
+from ccat.rejection.features import features, usual_layers
+from ccat.rejection.protocol import CONFIDENCE, Confidence, Judge, OwnScore, Rejection
+from ccat.rejection.statistics import LocalDimension, Mahalanobis
+
+REJECTIONS: dict[str, type] = codec.register(
+    Rejection, {"Confidence": Confidence, "Detection": Detection}
+)
+
+__all__ = [
+    "CONFIDENCE",
+    "DETECTORS",
+    "REJECTIONS",
+    "Aware",
+    "Confidence",
+    "Detection",
+    "Detector",
+    "Judge",
+    "LocalDimension",
+    "Mahalanobis",
+    "OwnScore",
+    "Rejection",
+    "features",
+    "fit",
+    "usual_layers",
+]

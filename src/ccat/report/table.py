@@ -1,0 +1,83 @@
+"""A table, its cells, and the sentences below it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ccat.evaluation import rates
+from ccat.evaluation.intervals import Estimate
+from ccat.evaluation.rates import Rate
+from ccat.evaluation.results import Evaluation
+
+
+class Share(NamedTuple):
+    """A share between 0 and 1, with its interval where there is one, and a mark beside it."""
+
+    value: float
+    interval: tuple[float, float] | None = None
+    mark: str = ""
+
+    @classmethod
+    def of(cls, estimate: Estimate, mark: str = "") -> "Share":
+        """Return an estimate as a cell."""
+        return cls(estimate.value, (estimate.low, estimate.high), mark)
+
+
+class Number(NamedTuple):
+    """A number of another kind, and how many digits after the point are shown."""
+
+    value: float
+    digits: int
+
+
+Cell = str | Share | Number
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table; its name is that of its files."""
+
+    name: str
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    legend: tuple[str, ...]
+
+
+REJECTED = (
+    "Images with a score below τ are rejected; in brackets 95 % intervals, over images and, where "
+    "a TPR chose it, over τ."
+)
+ATTACKED = "An attacked image is what the worst attempt within the threat made of it."
+SUCCESSFUL = "An adversarial example is successful if it is wrong and its clean image is right."
+SEEN = "* training has seen this threat. – not attacked."
+
+
+def definitions(defined: Sequence[Rate]) -> str:
+    """Return what each rate divides by what: "Err = wrong / accepted; coverage = …"."""
+    return "; ".join(rate.legend for rate in defined) + "."
+
+
+def on_noise(defined: Sequence[Rate] | None = None) -> str:
+    """Return what the columns of attacked images say of noise (distal)."""
+    first, *rest = rates.NOISE_RATES if defined is None else defined
+    further = f"; {definitions(rest)}" if rest else "."
+    column = rates.ATTACK_RATES[0].title
+    return f"distal: under {column} stands {first.legend}{further}"
+
+
+def at(evaluations: Iterable[Evaluation]) -> str:
+    """Return the thresholds of evaluations in words, for a title."""
+    asked = {one.tpr_asked for one in evaluations}
+    return " and ".join(
+        "at a given τ" if tpr is None else f"at {100 * tpr:g} % TPR"
+        for tpr in sorted(asked, key=lambda tpr: tpr or 0)
+    )
+
+
+def span(numbers: Iterable[int]) -> str:
+    """Return the smallest and the largest of some numbers, "40–100"; "–" if there are none."""
+    found = sorted(set(numbers))
+    return (
+        "–".join(str(number) for number in dict.fromkeys((found[0], found[-1]))) if found else "–"
+    )

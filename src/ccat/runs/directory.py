@@ -1,0 +1,259 @@
+"""The run directory: everything a model is, was trained with, and was attacked with.
+
+    run.json                    schema, recipe, what rejects, versions, device
+    evaluation.json             what `ccat evaluate` made of it
+    analysis.json               what `ccat analyse` found
+    lock, lock.pid              held while a process writes, and by whom
+    …                           see training.py, attempts.py and answers.py beside this file
+
+No other room knows a file name. Files are replaced whole.
+"""
+
+import json
+import os
+import platform
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from filelock import FileLock, Timeout
+
+from ccat import codec
+from ccat.files import UNFINISHED, write_whole
+from ccat.overrides import flatten
+from ccat.rejection import Confidence, Rejection
+from ccat.runs.answers import AnswerFiles
+from ccat.runs.attempts import AttemptFiles
+from ccat.runs.folder import RUN_FILE, SCHEMA, Folder, RunError
+from ccat.runs.training import CHECKPOINT, MODEL, TrainingFiles
+from ccat.threats import Threat, UnknownThreat, label, read_threat
+from ccat.training import Recipe
+
+_EVALUATION, _ANALYSIS, _LOCK, _HOLDER = "evaluation.json", "analysis.json", "lock", "lock.pid"
+Files = tuple[tuple[str, bytes], ...]  # names and contents
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run directory that exists: a recipe, what rejects, and what was computed so far."""
+
+    path: Path
+    recipe: Recipe
+    rejection: Rejection
+    about: Mapping[str, Any]
+
+    @classmethod
+    def create(
+        cls, path: Path, recipe: Recipe, device: str, rejection: Rejection | None = None
+    ) -> "Run":
+        """Make a run, or open the one that is there if it is of the same recipe.
+
+        Raises:
+            RunError: If the directory holds something else.
+            ValueError: If the recipe cannot be stored.
+        """
+        rejection = rejection or Confidence()
+        codec.require_storable(recipe, Recipe)
+        if (path / RUN_FILE).exists():
+            run = cls.open(path)
+            if (run.recipe, run.rejection) != (recipe, rejection):
+                difference = _difference(run, recipe, rejection)
+                raise RunError(
+                    f"{path} holds a run of another recipe ({difference}); choose another "
+                    f"--run directory"
+                )
+            return run
+        path.mkdir(parents=True, exist_ok=True)
+        others = [one.name for one in path.iterdir() if not one.name.endswith(UNFINISHED)]
+        if others := [name for name in others if name != _LOCK]:
+            raise RunError(
+                f"{path} is not empty and not a run: it holds {others[0]}; choose another --run "
+                f"directory"
+            )
+        versions = {
+            "ccat": version("ccat-torch"),
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+        }
+        about = {
+            "schema": SCHEMA,
+            "versions": versions,
+            "device": device,
+            "machine": platform.platform(),
+            "seen": [label(threat) for threat in recipe.method.threats],
+            "rejection": codec.encode(rejection),
+            "recipe": codec.encode(recipe),
+        }
+        write_whole(path / RUN_FILE, json.dumps(about, indent=2).encode())
+        return cls.open(path)
+
+    @classmethod
+    def open(cls, path: Path) -> "Run":
+        """Open a run. Classes outside of ccat that it names are not imported unless trusted.
+
+        Raises:
+            RunError: If there is none, or this version cannot read it.
+        """
+        file = path / RUN_FILE
+        if not file.is_file():
+            raise RunError(f"there is no run at {path}: `ccat runs` lists those there are")
+        try:
+            about = json.loads(file.read_text())
+            schema = about["schema"]
+        except (ValueError, KeyError, TypeError) as broken:
+            raise RunError(f"{file} is damaged ({broken})") from broken
+        if schema != SCHEMA:
+            raise RunError(_of_another_version(path, about))
+        try:
+            recipe = codec.decode(about.pop("recipe"), Recipe)
+            rejection = codec.decode(about.pop("rejection"), Rejection)
+        except (ValueError, KeyError, TypeError, AttributeError) as unknown:
+            raise RunError(f"{file} holds a recipe that cannot be read ({unknown})") from unknown
+        if not isinstance(recipe, Recipe):
+            raise RunError(f"{file} holds a {type(recipe).__name__} in place of a recipe")
+        return cls(path, recipe, rejection, about)
+
+    @property
+    def seen(self) -> tuple[Threat | UnknownThreat, ...]:
+        """The threats that training has seen."""
+        return tuple(read_threat(text) for text in self.about.get("seen", ()))
+
+    @property
+    def folder(self) -> Folder:
+        """The files of the run."""
+        return Folder(self.path)
+
+    @cached_property
+    def training(self) -> TrainingFiles:
+        """What training reads and writes."""
+        return TrainingFiles(self.folder, self.recipe)
+
+    @property
+    def attempts(self) -> AttemptFiles:
+        """What attacks read and write."""
+        return AttemptFiles(self.folder)
+
+    @property
+    def answers(self) -> AnswerFiles:
+        """What the trained model answers to clean and corrupted images, and its detectors."""
+        return AnswerFiles(self.folder, self.weights)
+
+    @property
+    def weights(self) -> str:
+        """A SHA-256 of the weights of the trained model."""
+        return self.training.weights
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Let only one process at a time write; the system frees the lock of a killed one.
+
+        Raises:
+            RunError: If another process is writing.
+        """
+        lock = FileLock(self.path / _LOCK, mode=0o644)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            holder = self.folder.text(_HOLDER)
+            raise RunError(
+                f"{self.path} is in use by another process{holder and f' ({holder})'}: wait for "
+                f"it or stop it"
+            ) from None
+        try:
+            with suppress(OSError):  # a full disk must not keep anyone from pruning
+                (self.path / _HOLDER).write_text(f"process {os.getpid()} on {platform.node()}")
+            yield
+        finally:
+            with suppress(OSError):
+                (self.path / _HOLDER).unlink()
+            lock.release()
+
+    def packed(self) -> Files:
+        """Return what a worker on another machine needs: recipe, weights and detectors."""
+        self.training.require_trained()
+        names = [RUN_FILE, MODEL, *self.folder.names("detectors/*.safetensors")]
+        return tuple((name, (self.path / name).read_bytes()) for name in names)
+
+    @classmethod
+    def unpacked(cls, files: Files, path: Path) -> "Run":
+        """Write packed files to a directory of this machine and open it as a run."""
+        for name, content in files:
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path / name, content)
+        return cls.open(path)
+
+    def save_evaluation(self, evaluation: Mapping[str, Any]) -> Path:
+        """Store an evaluation as JSON and return where it lies."""
+        self.folder.write_json(_EVALUATION, evaluation, indent=1)
+        return self.path / _EVALUATION
+
+    def analysis(self) -> dict[str, Any] | None:
+        """The stored analysis; None if there is none of these weights.
+
+        Raises:
+            RunError: If it is damaged.
+        """
+        plain = self.folder.json(_ANALYSIS, "delete it, `ccat analyse` makes it anew")
+        fits = isinstance(plain, dict) and plain.get("schema") == SCHEMA
+        return dict(plain) if fits and plain.get("weights") == self.weights else None
+
+    def save_analysis(self, analysis: Mapping[str, Any]) -> None:
+        """Store an analysis of these weights."""
+        self.folder.write_json(_ANALYSIS, {"schema": SCHEMA, **analysis, "weights": self.weights})
+
+    def disk_use(self) -> dict[str, int]:
+        """Bytes by what they are for."""
+        use: dict[str, int] = {}
+        for file in self.path.rglob("*"):
+            if file.is_file():
+                top = file.relative_to(self.path).parts[0].removesuffix(".safetensors")
+                kind = "unfinished" if file.name.endswith(UNFINISHED) else top
+                use[kind] = use.get(kind, 0) + file.stat().st_size
+        return use
+
+    def prune(self) -> int:
+        """Delete unfinished files, the checkpoint of a finished training, results of other weights.
+
+        Returns:
+            The number of bytes freed.
+        """
+        before = sum(self.disk_use().values())
+        for file in self.path.rglob(f".*{UNFINISHED}"):
+            file.unlink()
+        if self.training.trained:
+            (self.path / CHECKPOINT).unlink(missing_ok=True)
+            self.attempts.prune(self.weights)
+        return before - sum(self.disk_use().values())
+
+
+def find_runs(root: Path) -> list[Path]:
+    """Return all run directories below a directory, by name."""
+    return [file.parent for file in sorted(root.rglob(RUN_FILE))]
+
+
+def is_run(path: Path) -> bool:
+    """True if the directory is a run."""
+    return (path / RUN_FILE).exists()
+
+
+def _of_another_version(path: Path, about: Mapping[str, Any]) -> str:
+    made_by = about.get("versions", {})
+    by = made_by.get("ccat", "?") if isinstance(made_by, dict) else "?"
+    return (
+        f"{path} was made by ccat {by} in schema {about['schema']}, and this version reads schema "
+        f"{SCHEMA} only: make the run again with `ccat train`, or read it with the version that "
+        f"made it"
+    )
+
+
+def _difference(run: Run, recipe: Recipe, rejection: Rejection) -> str:
+    before = flatten(run.recipe) | {"rejection": repr(run.rejection)}
+    after = flatten(recipe) | {"rejection": repr(rejection)}
+    changed = sorted(n for n in before.keys() | after.keys() if before.get(n) != after.get(n))
+    texts = [f"{n} is {before.get(n, 'absent')}, not {after.get(n, 'absent')}" for n in changed]
+    return ", ".join(texts[:3]) or "another class"

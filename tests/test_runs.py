@@ -1,0 +1,407 @@
+"""Run directories: what is written comes back, and what is damaged or foreign is said."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+from truth import seeded
+
+from ccat import PGD, RECIPES, Case, Detection, Linf, create_model
+from ccat.attacking import Attempt, Block, Worst
+from ccat.attacking.case import attempt_key, identity
+from ccat.files import UNFINISHED
+from ccat.runs import Run, RunError, find_runs
+from ccat.threats import Condition
+
+RECIPE = RECIPES["mnist-ccat-demo"]
+CASE = Case("a", Linf(0.3), PGD(5, 0.1))
+JUDGE = "confidence"
+
+
+def block(seed: int = 0) -> Block:
+    probabilities = torch.rand(100, 10, generator=seeded(seed)).softmax(1)
+    confidence = probabilities.amax(1)
+    return Block(probabilities, confidence.log(), {JUDGE: confidence}, 1.5, 600, 500)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    run = Run.create(tmp_path / "run", RECIPE, "cpu")
+    run.training.save_model(create_model("lenet", seeded()))
+    return run
+
+
+def attempt(run: Run, case: Case = CASE, restart: int = 0) -> Attempt:
+    return Attempt(case, restart, run.weights, "data")
+
+
+def worst(*keys: str) -> Worst:
+    nobody = torch.full((1,), -1)
+    return Worst(torch.zeros(1, 1, 2, 2), torch.zeros(1), nobody, frozenset(keys))
+
+
+def save_worst(run: Run, *keys: str) -> None:
+    run.attempts.save_worst(CASE.condition, JUDGE, 0, worst(*keys), run.weights, "data")
+
+
+def stored_worst(run: Run, data: str = "data") -> Worst | None:
+    return run.attempts.worst(CASE.condition, JUDGE, 0, run.weights, data)
+
+
+def test_a_run_is_what_it_was_made_with(run: Run) -> None:
+    again = Run.open(run.path)
+    assert again.recipe == RECIPE
+    assert again.rejection == run.rejection
+    assert again.seen == (Linf(0.3),)
+    assert again.about["device"] == "cpu"
+    assert set(again.about["versions"]) == {"ccat", "torch", "python"}
+    assert Run.create(run.path, RECIPE, "cpu").recipe == RECIPE
+    assert find_runs(run.path.parent) == [run.path]
+
+
+def test_another_recipe_does_not_share_its_directory(run: Run) -> None:
+    with pytest.raises(RunError, match=r"another recipe .epochs is \d+, not 99.*--run"):
+        Run.create(run.path, replace(RECIPE, epochs=99), "cpu")
+    with pytest.raises(RunError, match=r"another recipe .rejection is Confidence.*not Detection"):
+        Run.create(run.path, RECIPE, "cpu", Detection("lid"))
+
+
+def test_a_directory_with_something_else_in_it_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("precious")
+    with pytest.raises(RunError, match=r"not empty and not a run: it holds thesis\.tex"):
+        Run.create(tmp_path, RECIPE, "cpu")
+    assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_blocks_come_back_in_order_and_without_gaps(run: Run) -> None:
+    one = attempt(run)
+    for number in (0, 1, 3):
+        run.attempts.save(one, number, block(number))
+    (found,) = run.attempts.all()
+    assert found.record == one.record
+    assert (found.weights, found.data) == (run.weights, "data")
+    assert len(found.blocks) == 2, "what lies behind a gap is not used"
+    second = found.blocks[1]
+    assert second.probabilities.equal(block(1).probabilities)
+    assert second.value.equal(block(1).value)
+    assert second.scores.keys() == {JUDGE}
+    assert second.scores[JUDGE].equal(block(1).scores[JUDGE])
+    assert (second.seconds, second.forwards, second.backwards) == (1.5, 600, 500)
+    assert run.attempts.has(one, 3)
+    assert not run.attempts.has(one, 2)
+    assert run.attempts.judges_of(one, 0) == {JUDGE}
+
+
+def test_a_block_is_known_by_all_that_its_numbers_depend_on(run: Run) -> None:
+    base = attempt(run)
+    others = [
+        attempt(run, replace(CASE, attack=PGD(6, 0.1))),
+        attempt(run, replace(CASE, threat=Linf(0.4))),
+        attempt(run, replace(CASE, source="noise")),
+        attempt(run, restart=1),
+        Attempt(CASE, 0, "other", "data"),
+        Attempt(CASE, 0, run.weights, "other"),
+        Attempt(CASE, 0, run.weights, "data", seed=1),
+    ]
+    assert len({one.key for one in [base, *others]}) == 8
+    same = attempt(run, replace(CASE, name="b", family="c", restarts=7))
+    assert same.key == base.key, "names and further restarts change nothing"
+    seeds = {one.seed_of(0) for one in [base, *others]}
+    assert len(seeds) == 6, "random numbers do not depend on weights and data"
+    assert base.seed_of(1) not in seeds
+    assert base.seed_of(0) == replace(base, weights="other").seed_of(0)
+
+
+def test_clean_answers_are_those_of_these_weights(run: Run) -> None:
+    probabilities, scores = block().probabilities, block().scores[JUDGE]
+    assert run.answers.clean("data") is None
+    assert run.answers.clean_scores("Linf:8/255", "data") is None
+    run.answers.save_clean(probabilities, "data")
+    run.answers.save_clean_scores("Linf:8/255", scores, "data")
+    stored = run.answers.clean("data"), run.answers.clean_scores("Linf:8/255", "data")
+    assert stored[0] is not None
+    assert stored[0].equal(probabilities)
+    assert stored[1] is not None
+    assert stored[1].equal(scores)
+    assert run.answers.clean("other data") is None
+    assert run.answers.clean_scores("Linf:8/255", "other data") is None
+    run.training.save_model(create_model("lenet", seeded(1)))
+    again = Run.open(run.path)
+    assert again.answers.clean("data") is None
+    assert again.answers.clean_scores("Linf:8/255", "data") is None
+
+
+def test_a_checkpoint_comes_back(run: Run) -> None:
+    assert run.training.checkpoint() is None
+    run.training.save_checkpoint({"a": torch.arange(3)}, epoch=7)
+    saved = run.training.checkpoint()
+    assert saved is not None
+    assert saved[0]["a"].tolist() == [0, 1, 2]
+    assert saved[1] == 7
+
+
+def test_a_log_line_that_a_kill_cut_off_is_left_out(run: Run) -> None:
+    run.training.save_log([{"epoch": 1}, {"epoch": 2}])
+    with (run.path / "log.jsonl").open("a") as file:
+        file.write('{"epoch": 3, "lo')
+    assert [entry["epoch"] for entry in run.training.log()] == [1, 2]
+
+
+def test_pruning_frees_what_is_not_needed_and_nothing_else(run: Run) -> None:
+    run.training.save_checkpoint({"a": torch.zeros(1000)}, epoch=1)
+    run.attempts.save(attempt(run), 0, block())
+    run.attempts.save(Attempt(CASE, 0, "older", "data"), 0, block())
+    save_worst(run, "a", "b")
+    noise = Condition(Linf(0.3), "noise")
+    run.attempts.save_worst(noise, JUDGE, 0, worst("a"), "older", "data")
+    (run.path / "attempts" / f".0000.safetensors.17{UNFINISHED}").write_bytes(b"half")
+    assert run.disk_use()["unfinished"] == 4
+    assert run.prune() > 4000
+    assert [found.record for found in run.attempts.all()] == [attempt(run).record]
+    assert run.training.checkpoint() is None
+    kept = stored_worst(run)
+    assert kept is not None
+    assert kept.of == {"a", "b"}
+    assert stored_worst(run, "other data") is None
+    assert run.attempts.worst(noise, JUDGE, 0, "older", "data") is None
+    assert run.attempts.data_of(run.weights) == {"data"}
+    assert "unfinished" not in run.disk_use()
+    assert run.prune() == 0
+
+
+def test_perturbations_are_kept_by_condition_and_judge(run: Run) -> None:
+    place = (run.weights, "data")
+    save_worst(run, "a")
+    run.attempts.save_worst(CASE.condition, "Linf:0.3", 0, worst("b"), *place)
+    run.attempts.save_worst(Condition(Linf(0.3), "noise"), JUDGE, 0, worst("c"), *place)
+    for condition, judge, keys in (
+        (CASE.condition, JUDGE, {"a"}),
+        (CASE.condition, "Linf:0.3", {"b"}),
+        (Condition(Linf(0.3), "noise"), JUDGE, {"c"}),
+    ):
+        found = run.attempts.worst(condition, judge, 0, *place)
+        assert found is not None
+        assert found.of == keys
+    assert run.attempts.worst(CASE.condition, JUDGE, 1, *place) is None
+    assert run.attempts.worst(CASE.condition, JUDGE, 0, "other", "data") is None
+
+
+def test_the_plan_remembers_the_last_of_each_suite(run: Run) -> None:
+    weights = run.weights
+    assert run.attempts.plan() == []
+    run.attempts.add_to_plan("--suite quick", 100, ["a"], weights)
+    run.attempts.add_to_plan("--suite other", 100, ["b"], weights)
+    run.attempts.add_to_plan("--suite quick", 200, ["a", "c"], weights)
+    run.attempts.add_to_plan("--suite quick", 50, ["a", "c"], weights)
+    plan = run.attempts.plan()
+    assert [(one["suite"], one["examples"], one["keys"]) for one in plan] == [
+        ("--suite other", 100, ["b"]),
+        ("--suite quick", 200, ["a", "c"]),
+    ]
+    run.attempts.add_to_plan("--suite quick", 100, ["a"], "other weights")
+    assert [(one["examples"], one["weights"]) for one in run.attempts.plan()] == [
+        (100, "other weights")
+    ]
+    (run.path / "plan.json").write_text("{")
+    with pytest.raises(RunError, match=r"plan\.json is damaged.*delete it"):
+        run.attempts.plan()
+
+
+def truncate(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-10])
+
+
+def schema(file: Path) -> None:
+    save_file(load_file(file), file, {"ccat": '{"schema": 99}'})
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        truncate,
+        schema,
+        lambda file: file.write_bytes(b""),
+        lambda file: file.write_text("hello, this is text"),
+    ],
+)
+@pytest.mark.parametrize("which", ["block", "checkpoint", "clean", "scores", "worst"])
+def test_a_damaged_file_is_named_with_what_to_do(
+    run: Run, damage: Callable[[Path], object], which: str
+) -> None:
+    run.attempts.save(attempt(run), 0, block())
+    run.training.save_checkpoint({"a": torch.zeros(3)}, epoch=1)
+    run.answers.save_clean(block().probabilities, "data")
+    run.answers.save_clean_scores("Linf:0.3", block().value, "data")
+    save_worst(run, "a")
+    read: dict[str, tuple[str, Callable[[], object]]] = {
+        "block": ("attempts/*/0000.safetensors", lambda: list(run.attempts.all())),
+        "checkpoint": ("checkpoint.safetensors", run.training.checkpoint),
+        "clean": ("clean.safetensors", lambda: run.answers.clean("data")),
+        "scores": ("scores/*.safetensors", lambda: run.answers.clean_scores("Linf:0.3", "data")),
+        "worst": ("worst/*/*/0000.safetensors", lambda: stored_worst(run)),
+    }
+    pattern, function = read[which]
+    (file,) = run.path.glob(pattern)
+    damage(file)
+    with pytest.raises(
+        RunError, match=rf"{file.name} (is damaged|was written by another version).*delete it"
+    ):
+        function()
+
+
+def metadata(file: Path) -> dict[str, object]:
+    with safe_open(file, framework="pt") as opened:
+        about: dict[str, object] = json.loads(opened.metadata()["ccat"])
+    return about
+
+
+def test_blocks_of_an_older_version_of_an_attack_stay_readable(run: Run) -> None:
+    """A field added to an attack later does not make stored blocks foreign.
+
+    Their key is of what was stored.
+    """
+    one = attempt(run)
+    run.attempts.save(one, 0, block())
+    (file,) = run.path.glob("attempts/*/0000.safetensors")
+    about = metadata(file)
+    case = about["case"]
+    assert isinstance(case, dict)
+    del case["attack"]["momentum"]
+    key = attempt_key(identity(case), 0, run.weights, "data", 0)
+    save_file(load_file(file), file, {"ccat": json.dumps(about)})
+    file.parent.rename(file.parent.with_name(key))
+    (found,) = run.attempts.all()
+    assert found.record == replace(one.record, key=key)
+    assert key != one.key
+    assert not run.attempts.has(one, 0), "it is not reused for the case as it is now"
+
+
+def test_a_field_that_is_none_changes_no_key(run: Run) -> None:
+    """So a field that is added later, None by default, leaves stored blocks in use."""
+    plain = CASE.identity()
+    assert PGD(5, 0.1).gradient is None
+    assert "gradient" not in plain["attack"]
+    assert attempt_key(plain, 0, run.weights, "data", 0) == attempt(run).key
+
+
+def test_a_checkpoint_of_another_recipe_is_refused(run: Run, tmp_path: Path) -> None:
+    other = Run.create(tmp_path / "other", replace(RECIPE, seed=5), "cpu")
+    other.training.save_checkpoint({"a": torch.zeros(1)}, epoch=3)
+    (run.path / "checkpoint.safetensors").write_bytes(
+        (other.path / "checkpoint.safetensors").read_bytes()
+    )
+    with pytest.raises(RunError, match="does not belong to this run's recipe; delete it"):
+        run.training.checkpoint()
+
+
+def test_a_checkpoint_from_before_a_field_was_added_is_still_of_its_recipe(run: Run) -> None:
+    run.training.save_checkpoint({"a": torch.zeros(1)}, epoch=3)
+    file = run.path / "checkpoint.safetensors"
+    about = metadata(file)
+    recipe = about["recipe"]
+    assert isinstance(recipe, dict)
+    del recipe["decay"]
+    save_file(load_file(file), file, {"ccat": json.dumps(about)})
+    found = run.training.checkpoint()
+    assert found is not None
+    assert found[1] == 3
+
+
+def test_valid_files_of_another_kind_are_refused(run: Run) -> None:
+    run.answers.save_clean(block().probabilities, "data")
+    save_worst(run, "a")
+    run.attempts.save(attempt(run), 0, block())
+    clean = run.path / "clean.safetensors"
+    (stored,) = run.path.glob("attempts/*/*")
+    (perturbations,) = run.path.glob("worst/*/*/*")
+    stored.write_bytes(clean.read_bytes())
+    with pytest.raises(RunError, match=r"is no block of an attempt.*delete it"):
+        list(run.attempts.all())
+    about = json.dumps(metadata(perturbations))
+    perturbations.write_bytes(clean.read_bytes())
+    assert stored_worst(run) is None, "it says nothing about this condition: it is made anew"
+    save_file(load_file(clean), perturbations, {"ccat": about})
+    with pytest.raises(RunError, match=r"holds no perturbations.*delete it"):
+        stored_worst(run)
+
+
+def test_a_block_in_the_wrong_place_is_noticed(run: Run) -> None:
+    one = attempt(run)
+    run.attempts.save(one, 0, block())
+    (run.path / "attempts" / one.key).rename(run.path / "attempts" / ("0" * 64))
+    with pytest.raises(RunError, match="belongs to another attempt"):
+        list(run.attempts.all())
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "damaged"),
+        ("[]", "damaged"),
+        ("{}", "damaged"),
+        (
+            json.dumps({"schema": 1, "versions": {"ccat": "0.1"}, "recipe": {}}),
+            r"made by ccat 0\.1 in schema 1, and this version reads schema 2 only: make the run "
+            "again with `ccat train`",
+        ),
+        (json.dumps({"schema": 0, "recipe": {}}), "in schema 0, and this version reads schema 2"),
+        (
+            json.dumps({"schema": 2, "recipe": {"kind": "Unheard"}}),
+            "cannot be read .unknown kind 'Unheard'",
+        ),
+        (json.dumps({"schema": 2}), "cannot be read"),
+    ],
+)
+def test_a_run_of_another_kind_is_refused(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "run.json").write_text(content)
+    with pytest.raises(RunError, match=message):
+        Run.open(tmp_path)
+
+
+def test_what_is_missing_is_said(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="there is no run at"):
+        Run.open(tmp_path)
+    untrained = Run.create(tmp_path / "run", RECIPE, "cpu")
+    with pytest.raises(RunError, match="is not trained yet: rerun the `ccat train` that began it"):
+        untrained.training.model()
+    with pytest.raises(RunError, match="is not trained yet"):
+        _ = untrained.weights
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from ccat.runs import Run
+with Run.open(Path(sys.argv[1])).writing():
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_one_process_writes_at_a_time_and_a_killed_one_leaves_no_lock(run: Run) -> None:
+    other = subprocess.Popen(
+        [sys.executable, "-c", HOLD, run.path], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        with (
+            pytest.raises(RunError, match=f"in use by another process .process {other.pid} on"),
+            run.writing(),
+        ):
+            pass
+    finally:
+        other.send_signal(signal.SIGKILL)
+        other.communicate()
+    with run.writing():
+        pass
+    with run.writing():
+        pass
