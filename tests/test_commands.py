@@ -95,7 +95,7 @@ def test_lists_and_data(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("score tiny empty.npz --threat Linf:0.2 --name a", "not an .npz file"),
         ("score tiny scalar.npz --threat Linf:0.2 --name a", "hundreds of them or all 9000"),
         ("evaluate tiny --tpr 99", "0.99 for 99 %"),
-        ("evaluate tiny --tpr x", "must be a number"),
+        ("evaluate tiny --tpr x", "must be a finite number"),
         ("export tiny --threat Linf:0.9 --out x.npz", "was not attacked within Linf:0.9"),
         ("export tiny --threat Linf --out x.npz", "such as Linf:8/255"),
         ("score tiny missing.npz --threat Linf:0.2 --name a", "No such file"),

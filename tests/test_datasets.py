@@ -520,7 +520,7 @@ def test_own_images_are_trained_on_attacked_and_judged(
     main(["evaluate", "mine", "--tpr", "0.9"])
     shown = capsys.readouterr().out
     assert all(f"{threat} |" in shown for threat in ("Linf:8/255", "Frame:2"))
-    assert "over 130 test images. τ was chosen on 130 others" in shown
+    assert "Over 130 test images; 130 others chose τ" in shown
     main(["show", "mine"])
     assert "unverified:mine.npz" in capsys.readouterr().out
 
@@ -610,4 +610,4 @@ def test_images_of_224_by_224(
     )
     capsys.readouterr()
     main(["evaluate", "photos", "--tpr", "0.5"])
-    assert "over 4 test images" in capsys.readouterr().out
+    assert "Over 4 test images" in capsys.readouterr().out

@@ -128,7 +128,7 @@ def test_other_arguments_are_passed_on_and_unknown_ones_refused(tmp_path: Path) 
     with pytest.raises(ValueError, match="unexpected keyword argument 'depth'"):
         create_model(own("Net"), seeded(), **GIVEN, depth=2)
     with pytest.raises(
-        ValueError, match=r"test_external:Net cannot be called with \(size=4\): mis"
+        ValueError, match=r"test_external_models:Net cannot be called with \(size=4\): mis"
     ):
         create_model(own("Net"), seeded(), size=4)
 
@@ -171,7 +171,7 @@ def test_only_trusted_factories_are_called(tmp_path: Path, monkeypatch: pytest.M
         load_model(tmp_path / "model.safetensors", factory=name)
     extensions.trust(name)
     for other in (None, "lenet", own("some")):
-        with pytest.raises(ModelFileError, match=r"needs test_external:Net.*factory='test_ext"):
+        with pytest.raises(ModelFileError, match=r"needs test_external_models:Net.*factory="):
             load_model(tmp_path / "model.safetensors", factory=other)
 
 
@@ -232,7 +232,7 @@ number = 7
 @pytest.mark.parametrize(
     ("factory", "message"),
     [
-        ("raises", r"test_external:raises\(\) raised KeyError: 'pretrained'"),
+        ("raises", r"test_external_models:raises\(\) raised KeyError: 'pretrained'"),
         ("a_tuple", "returned an object of type tuple: it has to return an nn.Module"),
         ("nothing", "of type NoneType"),
         ("lazy", r"lazy layers, whose weights \(1.weight\) do not exist"),
@@ -264,8 +264,8 @@ def test_a_file_that_does_not_fit_its_factory_is_refused(tmp_path: Path) -> None
         save_file(tensors, path, {"ccat": json.dumps(about)})
 
     for arguments, message in [
-        ({**GIVEN, "classes": 4}, "do not fit the test_external:Net .*size mismatch"),
-        ({"size": 4}, "holds a test_external:Net that cannot be built: .*'channels'"),
+        ({**GIVEN, "classes": 4}, "do not fit the test_external_models:Net .*size mismatch"),
+        ({"size": 4}, "holds a test_external_models:Net that cannot be built: .*'channels'"),
         ([1, 2], "cannot be built"),
     ]:
         written(name, arguments)

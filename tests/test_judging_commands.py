@@ -14,7 +14,7 @@ from runs import CASES, TINY, says, table
 from ccat import PGD, SUITES, Case, Condition, Images, Linf, Suite, metrics
 from ccat.cli import main
 from ccat.data import data_digest
-from ccat.pipeline.analyse import analyse, stored_analysis
+from ccat.pipeline.analyse import analyse
 from ccat.pipeline.collect import collect
 from ccat.pipeline.examples import pictures
 from ccat.report import json_schema
@@ -113,7 +113,7 @@ def test_pictures_are_the_worst_that_was_kept(here: Path, mnist_test: Images) ->
 def test_an_analysis_says_what_the_model_says(here: Path, mnist_test: Images) -> None:
     run = Run.open(Path("runs/seed0"))
     found = analyse(run, examples=6, iterations=4)
-    assert found == stored_analysis(run)
+    assert found == run.analysis()
     clean = collect(run).clean_answers
     for lines in (*found.directions.values(), found.between):
         start = np.asarray(lines.confidences)[:, 0]
@@ -175,7 +175,7 @@ def test_an_analysis_says_what_the_model_says(here: Path, mnist_test: Images) ->
             "evaluate seed0 --tpr 0.9 --table main --format json",
             "--format json is the whole document: leave --table out",
         ),
-        ("evaluate seed0 --tau inf", "--tau inf accepts nothing"),
+        ("evaluate seed0 --tau inf", "must be a finite number"),
         ("analyse seed0 --examples 1", "--examples must be 2 to 10000, not 1"),
         (
             "attack seed0 --suite tiny --only nothing*",
@@ -199,9 +199,9 @@ def test_a_damaged_analysis_is_named(here: Path, capsys: pytest.CaptureFixture[s
     file.write_text("{")
     assert "analysis.json is damaged" in says(capsys, "analyse", "seed1", error=True)
     file.write_text(json.dumps({"schema": 2, "weights": run.weights}))
-    assert "delete its analysis.json" in says(capsys, "analyse", "seed1", error=True)
+    assert "analysis.json is damaged ('climbs')" in says(capsys, "analyse", "seed1", error=True)
     file.write_text(json.dumps({"schema": 1, "weights": run.weights}))
-    assert stored_analysis(run) is None, "one of an older version is made anew"
+    assert run.analysis() is None, "one of an older version is made anew"
     file.unlink()
 
 

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,9 @@ def test_training_together_survives_a_lost_process_and_keeps_others_out(
     assert whole.communicate()[0].count("runs/whole: after 40 epochs") == 1
     process = torchrun(*arguments, "--out", "runs/killed")
     wait_for("runs/killed/checkpoint.safetensors", process)
+    ranks = _ranks(process.pid)
+    for rank in ranks:
+        os.kill(rank, signal.SIGSTOP)  # so that they do not finish meanwhile
     assert "runs/killed is in use by another process (process" in says(
         capsys, "train", *arguments, "--run", "runs/killed", error=True
     )
@@ -112,7 +116,10 @@ def test_training_together_survives_a_lost_process_and_keeps_others_out(
     assert "runs/killed is in use by another process" in said
     assert "closed by peer" not in said, "the others end without a word"
     assert second.returncode != 0
-    os.kill(random.choice(_ranks(process.pid)), signal.SIGKILL)
+    os.kill(random.choice(ranks), signal.SIGKILL)
+    for rank in ranks:
+        with suppress(ProcessLookupError):
+            os.kill(rank, signal.SIGCONT)
     process.communicate()
     assert process.returncode != 0
     assert not (Path("runs/killed") / "model.safetensors").exists()

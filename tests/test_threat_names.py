@@ -126,7 +126,7 @@ def test_two_threats_that_differ_never_share_a_name() -> None:
         ("L2:" + "9" * 400 + "/1", "must be a finite number, .* not '9{40}…'"),
         ("L0:1.5", "L0: epsilon must be a whole number"),
         ("L0:" + "9" * 20, "L0: epsilon must be a whole number below 9007199254740992"),
-        ("L0:" + "9" * 5000, "L0: epsilon must be a whole number below .* not '9{40}…'"),
+        ("L0:" + "9" * 5000, "L0: epsilon must be a whole number, not '9{40}…'"),
         ("L0:15/entry", "L0: epsilon must be a whole number"),
         ("L0:15,per=channel", "L0: per must be one of pixel, entry, not 'channel'"),
         ("L0:15,colour=red", "L0 has no field 'colour'; it has epsilon, per, boxed"),

@@ -50,4 +50,5 @@ def test_a_model_of_ones_own_may_be_trained_and_is_built_before_anything_is_writ
     assert not (tmp_path / "run").exists()
     run = begin(tmp_path / "run", replace(RECIPE, model="mine:factory"), "cpu")
     assert run.recipe.model == "mine:factory"
-    assert built == [("mine:broken", {}), ("mine:factory", {})], "factories take no arguments"
+    shape = {"channels": 1, "classes": 10, "size": 28}
+    assert built == [("mine:broken", shape), ("mine:factory", shape)]

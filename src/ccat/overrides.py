@@ -6,6 +6,7 @@ its field declares.
 
 import dataclasses
 import difflib
+import math
 import typing
 from collections.abc import Mapping
 from fractions import Fraction
@@ -75,10 +76,18 @@ def parse(text: str, kind: Any, name: str) -> Any:
     if kind is bool:
         return _choice(text.lower(), {"true": True, "false": False}, name)
     try:
-        return float(Fraction(text)) if kind is float and "/" in text else kind(text)
+        value = float(Fraction(text)) if kind is float and "/" in text else kind(text)
     except (ValueError, ZeroDivisionError, OverflowError):
-        what = "a whole number" if kind is int else "a number, such as 0.3 or 8/255"
-        raise ValueError(f"{name} must be {what}, not {text!r}") from None
+        value = math.nan
+    if isinstance(value, float) and not math.isfinite(value):
+        what = "a whole number" if kind is int else "a finite number, such as 0.3 or 8/255"
+        raise ValueError(f"{name} must be {what}, not {shortened(text)!r}")
+    return value
+
+
+def shortened(text: str) -> str:
+    """Return a text as messages quote it: its first 40 characters."""
+    return text if len(text) <= 40 else f"{text[:40]}…"
 
 
 def typed_instance(name: str) -> Any:

@@ -1,6 +1,5 @@
 """What the commands that judge runs share: outcomes of several runs, at several thresholds."""
 
-import math
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
@@ -46,8 +45,6 @@ def at_thresholds(
     Further TPRs are left out if a run has too few calibration images for them.
     """
     if tau is not None:
-        if tau == math.inf:
-            raise ValueError("--tau inf accepts nothing; pass a confidence, or none for all")
         return [[evaluate(one, tau=tau)] for one in outcomes]
     others = [one for one in TPRS if one != tpr and all(_reachable(run, one) for run in outcomes)]
     return [[evaluate(one, each) for each in (tpr, *others)] for one in outcomes]

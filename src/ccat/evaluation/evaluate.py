@@ -129,8 +129,8 @@ def evaluate(
         seed: Of the resamples that intervals come from.
     """
     if tau is None:
-        taus = resampled_thresholds(run.calibration, tpr, seed)
-        at = _Threshold(threshold(run.calibration, tpr), taus, seed)
+        chosen = threshold(run.calibration, tpr)
+        at = _Threshold(chosen, resampled_thresholds(run.calibration, tpr, seed), seed)
     else:
         at = _Threshold(tau, np.full(REPLICATES, float(tau)), seed)
     clean = run.clean_answers.outcome

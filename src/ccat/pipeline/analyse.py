@@ -3,7 +3,7 @@
 Shapes: confidences (N, steps, K).
 """
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import torch
 from torch import Generator, Tensor, nn
@@ -29,7 +29,7 @@ def analyse(run: Run, examples: int = 100, iterations: int = 200, device: str = 
         iterations: Of the attacks.
         device: Where to compute.
     """
-    stored = stored_analysis(run)
+    stored = run.analysis()
     if stored is not None and (stored.examples, stored.iterations) == (examples, iterations):
         return stored
     images = split_of(run.recipe.dataset, "test")
@@ -38,7 +38,7 @@ def analyse(run: Run, examples: int = 100, iterations: int = 200, device: str = 
     x, y = images[:examples].floats().to(device), images[:examples].y.to(device)
     with run.writing():
         analysis = _analysed(run, run.training.model().to(device), x, y, iterations)
-        run.save_analysis(asdict(analysis))
+        run.save_analysis(analysis)
     return analysis
 
 
@@ -58,24 +58,6 @@ def _analysed(run: Run, model: nn.Module, x: Tensor, y: Tensor, iterations: int)
         },
         between=_between(model, x, y),
     )
-
-
-def stored_analysis(run: Run) -> Analysis | None:
-    """Return what was stored for these weights; None if there is nothing.
-
-    Raises:
-        PipelineError: If it cannot be read.
-    """
-    plain = run.analysis()
-    if plain is None:
-        return None
-    try:
-        return Analysis.from_plain(plain)
-    except (KeyError, TypeError, AttributeError) as other:
-        raise PipelineError(
-            f"the analysis of {run.path} cannot be read ({other}): delete it, `ccat analyse` makes "
-            f"it anew"
-        ) from other
 
 
 def _climbs(

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from ccat.errors import PipelineError
 from ccat.evaluation.results import Evaluation, RunOutcomes
-from ccat.pipeline.analyse import stored_analysis
 from ccat.pipeline.corrupt import contact_sheet
 from ccat.pipeline.examples import pictures
 from ccat.report import tables
@@ -46,7 +45,7 @@ def report(
         for run, one, at in zip(runs, outcomes, evaluations, strict=True)
     ]
     tpr = evaluations[0][0].tpr_asked or 0.99
-    stored = {one.run: stored_analysis(run) for run, one in zip(runs, outcomes, strict=True)}
+    stored = {one.run: run.analysis() for run, one in zip(runs, outcomes, strict=True)}
     analysed = {name: found for name, found in stored.items() if found}
     plates = analysis_figures(analysed, outcomes)
     if any(one.corrupted for one in outcomes):

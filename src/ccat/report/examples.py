@@ -17,7 +17,7 @@ def save_examples(out: Path, arrays: Mapping[str, NDArray[np.generic]]) -> None:
     Args:
         out: A file that ends in .npz, or an empty or new folder: then each example becomes two PNG
             files, as it was and as it was attacked.
-        arrays: x and x_adv (N, C, H, W) in [0,1], y, prediction and confidence (N,).
+        arrays: x and x_adv (N, C, H, W) in [0,1], y, prediction and score (N,).
     """
     if out.suffix == ".npz":
         buffer = io.BytesIO()
@@ -33,7 +33,7 @@ def save_examples(out: Path, arrays: Mapping[str, NDArray[np.generic]]) -> None:
     if any(out.iterdir()):
         raise ValueError(f"{out} is not empty: choose a new folder for the images")
     for n in range(len(arrays["y"])):
-        shown = f"{arrays['prediction'][n]}-at-{100 * float(arrays['confidence'][n]):.0f}"
+        shown = f"{arrays['prediction'][n]}-at-{100 * float(arrays['score'][n]):.0f}"
         write_whole(out / f"{n:04d}-is-{arrays['y'][n]}.png", png(arrays["x"][n]))
         write_whole(out / f"{n:04d}-taken-for-{shown}.png", png(arrays["x_adv"][n]))
 

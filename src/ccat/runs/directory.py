@@ -14,7 +14,7 @@ import os
 import platform
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -24,6 +24,7 @@ import torch
 from filelock import FileLock, Timeout
 
 from ccat import codec
+from ccat.evaluation.results import Analysis
 from ccat.files import UNFINISHED, write_whole
 from ccat.overrides import flatten
 from ccat.rejection import Confidence, Rejection
@@ -192,19 +193,27 @@ class Run:
         self.folder.write_json(_EVALUATION, evaluation, indent=1)
         return self.path / _EVALUATION
 
-    def analysis(self) -> dict[str, Any] | None:
+    def analysis(self) -> Analysis | None:
         """The stored analysis; None if there is none of these weights.
 
         Raises:
             RunError: If it is damaged.
         """
-        plain = self.folder.json(_ANALYSIS, "delete it, `ccat analyse` makes it anew")
+        advice = "delete it, `ccat analyse` makes it anew"
+        plain = self.folder.json(_ANALYSIS, advice)
         fits = isinstance(plain, dict) and plain.get("schema") == SCHEMA
-        return dict(plain) if fits and plain.get("weights") == self.weights else None
+        if not fits or plain.get("weights") != self.weights:
+            return None
+        try:
+            return Analysis.from_plain(plain)
+        except (KeyError, TypeError, AttributeError) as other:
+            file = self.path / _ANALYSIS
+            raise RunError(f"{file} is damaged ({other}); {advice}") from other
 
-    def save_analysis(self, analysis: Mapping[str, Any]) -> None:
+    def save_analysis(self, analysis: Analysis) -> None:
         """Store an analysis of these weights."""
-        self.folder.write_json(_ANALYSIS, {"schema": SCHEMA, **analysis, "weights": self.weights})
+        plain = {"schema": SCHEMA, **asdict(analysis), "weights": self.weights}
+        self.folder.write_json(_ANALYSIS, plain)
 
     def disk_use(self) -> dict[str, int]:
         """Bytes by what they are for."""

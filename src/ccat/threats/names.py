@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, get_args
 
-from ccat import codec, extensions
+from ccat import codec, extensions, overrides
 from ccat.errors import UntrustedError
 from ccat.threats.balls import L1, L2, Linf
 from ccat.threats.pixels import L0, Frame
@@ -198,32 +198,13 @@ def _write(value: object) -> str:
 
 def _read(text: str, kind: Any, where: str) -> Any:
     """Return the value of a field's type that a text stands for."""
-    if kind is bool or typing.get_origin(kind) is Literal:
-        options: dict[str, Any] = (
-            {"true": True, "false": False}
-            if kind is bool
-            else {str(option): option for option in typing.get_args(kind)}
-        )
-        if text not in options:
-            raise ValueError(f"{where} must be one of {', '.join(options)}, not {text!r}")
-        return options[text]
-    if kind is str:
-        return text
-    if kind not in (int, float):
+    value = overrides.parse(text, kind, where)
+    if not isinstance(value, int | float | str):
         raise ValueError(f"{where} cannot be written in a name, for it is not a number or a text")
-    try:
-        number = float(Fraction(text)) if kind is float and "/" in text else kind(text)
-    except (ValueError, ZeroDivisionError, OverflowError):
-        number = math.nan
-    if not abs(number) < (_LARGEST if kind is int else math.inf):
-        what = (
-            f"a whole number below {_LARGEST}"
-            if kind is int
-            else "a finite number, such as 0.3 or 8/255"
-        )
-        shown = text if len(text) <= 40 else f"{text[:40]}…"
-        raise ValueError(f"{where} must be {what}, not {shown!r}")
-    return number
+    if isinstance(value, int) and abs(value) >= _LARGEST:
+        shown = overrides.shortened(text)
+        raise ValueError(f"{where} must be a whole number below {_LARGEST}, not {shown!r}")
+    return value
 
 
 Source = Literal["test", "noise"]
