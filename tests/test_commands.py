@@ -32,7 +32,8 @@ def test_a_run_tells_what_it_is(
     ):
         assert part in shown
     assert re.search(r"\| tiny +\| mnist-ccat-demo +\| trained", says(capsys, "runs"))
-    assert "MB freed" in says(capsys, "prune", "tiny")
+    assert "training is finished" in says(capsys, "prune", "tiny")
+    assert "MB deleted" in says(capsys, "prune", "tiny", "--yes", "--empty-trash")
     assert "checkpoint" not in says(capsys, "show", "tiny")
     assert "is already trained" in says(
         capsys, "train", *TINY, "--epochs", "1", "--run", "runs/tiny"

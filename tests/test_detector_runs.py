@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from runs import TINY, says
+from truth import seeded
 
-from ccat import Condition, Confidence, Detection, Images, Linf
+from ccat import Condition, Confidence, Detection, Images, Linf, create_model
 from ccat.evaluation.results import Group, RunOutcomes
 from ccat.pipeline.collect import collect
 from ccat.pipeline.examples import export
@@ -96,8 +97,7 @@ def test_a_run_that_rejects_by_a_detector(
     assert "already rejects by a detector" in says(
         capsys, "detect", "tiny-mahalanobis", "--detector", "lid", *only, error=True
     )
-    weights = run.path / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-4] + b"\0\0\0\0")
+    run.training.save_model(create_model("lenet", seeded(9)))
     assert "fitted on another model" in says(
         capsys, "attack", "tiny-mahalanobis", *only, error=True
     )

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import ccat
-from ccat import Images, codec, extensions
+from ccat import Images, codec, extensions, sealed
 from ccat.attacking import Case
 from ccat.cli import main
 from ccat.runs import Run
@@ -158,7 +158,7 @@ def test_a_method_and_a_recipe_are_trained_resumed_and_shown(
     stored = json.loads((here / "runs/mine/run.json").read_text())["recipe"]["method"]
     assert stored == {"kind": "mine.methods:Smoothed", "smoothing": 0.2}
     weights = Run.open(here / "runs/mine").weights
-    (here / "runs/mine/model.safetensors").unlink()  # as after a kill in the last moment
+    (here / "runs/mine/trained.json").unlink()  # as after a kill in the last moment
     forget()
     main([*TRAIN, "--epochs", "2"])  # what is typed is trusted again
     assert Run.open(here / "runs/mine").weights == weights
@@ -337,12 +337,15 @@ def test_a_stored_name_never_runs_code_by_itself(
     train = ["train", "mnist-normal-demo", "--model", "mine.nets:tiny", "--images", "700"]
     main([*train, "--epochs", "1", "--run", "runs/a"])
     file = here / "runs/a/run.json"
-    about = json.loads(file.read_text())
+    about = sealed.unseal(json.loads(file.read_text()))
     (here / "mine/payload.py").write_text("raise SystemExit('it ran')")
     about["recipe"]["method"] = {"kind": "mine.payload:Method"}
     for name in ("mine.nets:tiny", "os:abort"):
         about["recipe"]["model"] = name
-        file.write_text(json.dumps(about))
+        file.write_text(json.dumps(sealed.seal(about)))
+        trained = sealed.unseal(json.loads((here / "runs/a/trained.json").read_text()))
+        trained["recipe"] = about["recipe"]
+        (here / "runs/a/trained.json").write_text(json.dumps(sealed.seal(trained)))
         for command in (["evaluate", "a"], ["corrupt", "a"], ["attack", "a", *ATTACK]):
             forget()
             assert "mine.nets:tiny" in fails(capsys, *command)

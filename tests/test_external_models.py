@@ -1,7 +1,6 @@
 """Models that a user's own factory makes: `package.module:factory`."""
 
 import copy
-import json
 import re
 import sys
 from functools import cache
@@ -10,11 +9,11 @@ from typing import Any, NoReturn
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from truth import seeded
 
-from ccat import extensions
+from ccat import extensions, sealed
 from ccat.errors import UntrustedError
 from ccat.models import (
     LeNet,
@@ -261,7 +260,7 @@ def test_a_file_that_does_not_fit_its_factory_is_refused(tmp_path: Path) -> None
 
     def written(architecture: str, arguments: Any) -> None:
         about = {"schema": 2, "architecture": architecture, "arguments": arguments}
-        save_file(tensors, path, {"ccat": json.dumps(about)})
+        path.write_bytes(sealed.pack(tensors, about))
 
     for arguments, message in [
         ({**GIVEN, "classes": 4}, "do not fit the test_external_models:Net .*size mismatch"),

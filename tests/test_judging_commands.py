@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from runs import CASES, TINY, says, table
 
-from ccat import PGD, SUITES, Case, Condition, Images, Linf, Suite, metrics
+from ccat import PGD, SUITES, Case, Condition, Images, Linf, Suite, metrics, sealed
 from ccat.cli import main
 from ccat.data import data_digest
 from ccat.pipeline.analyse import analyse
@@ -198,10 +198,13 @@ def test_a_damaged_analysis_is_named(here: Path, capsys: pytest.CaptureFixture[s
     file, run = here / "runs/seed1/analysis.json", Run.open(Path("runs/seed1"))
     file.write_text("{")
     assert "analysis.json is damaged" in says(capsys, "analyse", "seed1", error=True)
-    file.write_text(json.dumps({"schema": 2, "weights": run.weights}))
+    own = {"schema": 2, "file": "analysis.json", "weights": run.weights}
+    file.write_text(json.dumps(sealed.seal(own)))
     assert "analysis.json is damaged ('climbs')" in says(capsys, "analyse", "seed1", error=True)
     file.write_text(json.dumps({"schema": 1, "weights": run.weights}))
-    assert run.analysis() is None, "one of an older version is made anew"
+    assert "analysis.json was written by another version" in says(
+        capsys, "analyse", "seed1", error=True
+    )
     file.unlink()
 
 

@@ -8,7 +8,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from truth import seeded
 
-from ccat import MODELS, ModelFileError, create_model, load_model, save_model
+from ccat import MODELS, ModelFileError, create_model, load_model, save_model, sealed
 from ccat.models import arguments_for, is_model_name
 from ccat.models.blocks import BasicBlock
 
@@ -132,8 +132,8 @@ def test_an_unfinished_save_leaves_the_old_file(
     assert [file.name for file in tmp_path.iterdir()] == ["model.safetensors"]
 
 
-def about(**entries: object) -> dict[str, str]:
-    return {"ccat": json.dumps(entries)}
+def sealed_again(path: Path, **about: object) -> None:
+    path.write_bytes(sealed.pack(load_file(path), about))
 
 
 def truncate(path: Path) -> None:
@@ -141,30 +141,36 @@ def truncate(path: Path) -> None:
 
 
 def of_another_architecture(path: Path) -> None:
-    tensors = load_file(path)
-    save_file(tensors, path, about(schema=2, architecture="resnet20", arguments={"channels": 1}))
+    sealed_again(path, schema=2, architecture="resnet20", arguments={"channels": 1})
 
 
 def of_an_unknown_architecture(path: Path) -> None:
-    save_file(load_file(path), path, about(schema=2, architecture="vgg", arguments={}))
+    sealed_again(path, schema=2, architecture="vgg", arguments={})
 
 
 def of_schema(schema: int) -> Callable[[Path], None]:
     def written(path: Path) -> None:
-        metadata = about(schema=schema, architecture="lenet", arguments={})
-        save_file(load_file(path), path, metadata)
+        about = {"schema": schema, "architecture": "lenet", "arguments": {}}
+        save_file(load_file(path), path, {"ccat": json.dumps(about)})
 
     return written
 
 
 def of_impossible_arguments(path: Path) -> None:
-    save_file(load_file(path), path, about(schema=2, architecture="lenet", arguments={"depth": 3}))
+    sealed_again(path, schema=2, architecture="lenet", arguments={"depth": 3})
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(content)
 
 
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
         (truncate, "damaged"),
+        (flip, "damaged .*its content is not what was written"),
         (lambda path: path.write_bytes(b""), "damaged"),
         (lambda path: path.write_text("hello"), "damaged"),
         (lambda path: path.unlink(), "no weights file"),

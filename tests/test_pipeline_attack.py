@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from runs import CASES, TINY, killed, same, says, start, table, wait_for
+from runs import CASES, killed, same, says, start, table, wait_for
 from safetensors.torch import load_file
 
 from ccat import (
@@ -165,7 +165,7 @@ def test_weights_that_change_under_an_attack_are_noticed(
 
     def swapping(files: TrainingFiles) -> torch.nn.Module:
         other = create_model("lenet", torch.Generator().manual_seed(9))
-        save_model(other, trained.path / "model.safetensors")
+        Run.open(trained.path).training.save_model(other)
         return original(files)
 
     monkeypatch.setattr(TrainingFiles, "model", swapping)
@@ -178,14 +178,19 @@ def test_weights_changed_under_stored_attempts_are_noticed(
     trained: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     says(capsys, *ATTACK, "--examples", "100")
-    main(["train", *TINY, "--epochs", "1", "--seed", "5", "--run", "runs/other"])
-    (trained.path / "model.safetensors").write_bytes(
-        Path("runs/other/model.safetensors").read_bytes()
-    )
+    other = create_model("lenet", torch.Generator().manual_seed(9))
+    save_model(other, trained.path / "model.safetensors")
+    for command in (["evaluate", "tiny"], ["prune", "tiny", "--yes"], [*ATTACK]):
+        said = says(capsys, *command, error=True)
+        assert "model.safetensors is damaged (it is not the model that was trained)" in said
+        assert "prune" not in said
+    trained.training.save_model(other)
     assert "the weights changed after they were attacked; `ccat prune" in says(
         capsys, "evaluate", "tiny", error=True
     )
-    says(capsys, "prune", "tiny")
+    assert "nothing was changed; --yes moves these" in says(capsys, "prune", "tiny")
+    assert "the weights changed after" in says(capsys, "evaluate", "tiny", error=True)
+    assert "--empty-trash` deletes it" in says(capsys, "prune", "tiny", "--yes")
     assert "not attacked yet" in says(capsys, "evaluate", "tiny", "--tpr", "0.9")
     assert "6 blocks computed" in says(capsys, *ATTACK, "--examples", "100")
 

@@ -1,29 +1,32 @@
 """Run directories: what is written comes back, and what is damaged or foreign is said."""
 
 import json
+import math
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from truth import seeded
 
-from ccat import PGD, RECIPES, Case, Detection, Linf, create_model
+from ccat import PGD, RECIPES, Case, Detection, Linf, create_model, sealed
 from ccat.attacking import Attempt, Block, Worst
 from ccat.attacking.case import attempt_key, identity
 from ccat.files import UNFINISHED
-from ccat.runs import Run, RunError, find_runs
+from ccat.runs import Run, RunError, find_runs, trash
 from ccat.threats import Condition
 
 RECIPE = RECIPES["mnist-ccat-demo"]
 CASE = Case("a", Linf(0.3), PGD(5, 0.1))
 JUDGE = "confidence"
+STATE = {"generator": torch.Generator().get_state()}
+OWN = {"schema": 2, "file": "run.json"}
 
 
 def block(seed: int = 0) -> Block:
@@ -141,18 +144,22 @@ def test_clean_answers_are_those_of_these_weights(run: Run) -> None:
 
 def test_a_checkpoint_comes_back(run: Run) -> None:
     assert run.training.checkpoint() is None
-    run.training.save_checkpoint({"a": torch.arange(3)}, epoch=7)
+    run.training.save_checkpoint(STATE | {"a": torch.arange(3)}, epoch=5)
     saved = run.training.checkpoint()
     assert saved is not None
     assert saved[0]["a"].tolist() == [0, 1, 2]
-    assert saved[1] == 7
+    assert saved[1] == 5
 
 
-def test_a_log_line_that_a_kill_cut_off_is_left_out(run: Run) -> None:
+def test_a_log_is_whole_and_in_order_or_refused(run: Run) -> None:
     run.training.save_log([{"epoch": 1}, {"epoch": 2}])
-    with (run.path / "log.jsonl").open("a") as file:
-        file.write('{"epoch": 3, "lo')
     assert [entry["epoch"] for entry in run.training.log()] == [1, 2]
+    file = run.path / "log.jsonl"
+    first, second = file.read_text().splitlines()
+    for text in (f"{second}\n{first}\n", f"{first}\n{first}\n", second, first[:-10], "[]", "é"):
+        file.write_text(text)
+        with pytest.raises(RunError, match=r"log\.jsonl is damaged .*delete it"):
+            run.training.log()
 
 
 def test_pruning_frees_what_is_not_needed_and_nothing_else(run: Run) -> None:
@@ -164,7 +171,17 @@ def test_pruning_frees_what_is_not_needed_and_nothing_else(run: Run) -> None:
     run.attempts.save_worst(noise, JUDGE, 0, worst("a"), "older", "data")
     (run.path / "attempts" / f".0000.safetensors.17{UNFINISHED}").write_bytes(b"half")
     assert run.disk_use()["unfinished"] == 4
-    assert run.prune() > 4000
+    found = trash.prunable(run)
+    assert sum(trash.size_of(run, name) for name in found) > 4000
+    assert sorted(found.values()) == [
+        "belongs to other weights than the run's model",
+        "belongs to other weights than the run's model",
+        "training is finished",
+        "unfinished, left by a process that was killed",
+    ]
+    before = run.disk_use()
+    trash.discard(run, found)
+    assert sum(run.disk_use().values()) == sum(before.values()), "it is moved, not deleted"
     assert [found.record for found in run.attempts.all()] == [attempt(run).record]
     assert run.training.checkpoint() is None
     kept = stored_worst(run)
@@ -173,8 +190,29 @@ def test_pruning_frees_what_is_not_needed_and_nothing_else(run: Run) -> None:
     assert stored_worst(run, "other data") is None
     assert run.attempts.worst(noise, JUDGE, 0, "older", "data") is None
     assert run.attempts.data_of(run.weights) == {"data"}
-    assert "unfinished" not in run.disk_use()
-    assert run.prune() == 0
+    assert trash.prunable(run) == {}
+    assert trash.empty(run) > 4000
+    assert "trash" not in run.disk_use()
+    assert trash.empty(run) == 0
+
+
+@pytest.mark.parametrize("which", ["model.safetensors", "trained.json"])
+@pytest.mark.parametrize("content", [b"", b"half", None])
+def test_nothing_is_pruned_on_a_damaged_premise(
+    run: Run, which: str, content: bytes | None
+) -> None:
+    run.attempts.save(attempt(run), 0, block())
+    run.training.save_checkpoint({"a": torch.zeros(1000)}, epoch=1)
+    whole = (run.path / which).read_bytes()
+    flipped = bytearray(whole)
+    flipped[-20] ^= 4
+    (run.path / which).write_bytes(bytes(flipped) if content is None else content)
+    before = run.disk_use()
+    with pytest.raises(RunError, match=rf"{which} is damaged .*restore it from a copy"):
+        trash.prunable(Run.open(run.path))
+    assert run.disk_use() == before
+    (run.path / which).write_bytes(whole)
+    assert list(trash.prunable(Run.open(run.path))) == ["checkpoint.safetensors"]
 
 
 def test_perturbations_are_kept_by_condition_and_judge(run: Run) -> None:
@@ -223,10 +261,30 @@ def schema(file: Path) -> None:
     save_file(load_file(file), file, {"ccat": '{"schema": 99}'})
 
 
+def flip(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[-3] ^= 1
+    file.write_bytes(content)
+
+
+def link(file: Path) -> None:
+    file.rename(file.with_suffix(".moved"))
+    file.symlink_to(file.with_suffix(".moved"))
+
+
+def resealed(file: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change what a file says about its tensors, with a seal that fits."""
+    about = metadata(file)
+    change(about)
+    file.write_bytes(sealed.pack(load_file(file), about))
+
+
 @pytest.mark.parametrize(
     "damage",
     [
         truncate,
+        flip,
+        link,
         schema,
         lambda file: file.write_bytes(b""),
         lambda file: file.write_text("hello, this is text"),
@@ -237,7 +295,7 @@ def test_a_damaged_file_is_named_with_what_to_do(
     run: Run, damage: Callable[[Path], object], which: str
 ) -> None:
     run.attempts.save(attempt(run), 0, block())
-    run.training.save_checkpoint({"a": torch.zeros(3)}, epoch=1)
+    run.training.save_checkpoint(STATE, epoch=1)
     run.answers.save_clean(block().probabilities, "data")
     run.answers.save_clean_scores("Linf:0.3", block().value, "data")
     save_worst(run, "a")
@@ -257,10 +315,8 @@ def test_a_damaged_file_is_named_with_what_to_do(
         function()
 
 
-def metadata(file: Path) -> dict[str, object]:
-    with safe_open(file, framework="pt") as opened:
-        about: dict[str, object] = json.loads(opened.metadata()["ccat"])
-    return about
+def metadata(file: Path) -> dict[str, Any]:
+    return sealed.unpack(file.read_bytes())[1]
 
 
 def test_blocks_of_an_older_version_of_an_attack_stay_readable(run: Run) -> None:
@@ -271,12 +327,10 @@ def test_blocks_of_an_older_version_of_an_attack_stay_readable(run: Run) -> None
     one = attempt(run)
     run.attempts.save(one, 0, block())
     (file,) = run.path.glob("attempts/*/0000.safetensors")
-    about = metadata(file)
-    case = about["case"]
-    assert isinstance(case, dict)
+    case = metadata(file)["case"]
     del case["attack"]["momentum"]
     key = attempt_key(identity(case), 0, run.weights, "data", 0)
-    save_file(load_file(file), file, {"ccat": json.dumps(about)})
+    resealed(file, lambda about: about.update(case=case, file=f"attempts/{key}/0000.safetensors"))
     file.parent.rename(file.parent.with_name(key))
     (found,) = run.attempts.all()
     assert found.record == replace(one.record, key=key)
@@ -294,7 +348,7 @@ def test_a_field_that_is_none_changes_no_key(run: Run) -> None:
 
 def test_a_checkpoint_of_another_recipe_is_refused(run: Run, tmp_path: Path) -> None:
     other = Run.create(tmp_path / "other", replace(RECIPE, seed=5), "cpu")
-    other.training.save_checkpoint({"a": torch.zeros(1)}, epoch=3)
+    other.training.save_checkpoint(STATE, epoch=3)
     (run.path / "checkpoint.safetensors").write_bytes(
         (other.path / "checkpoint.safetensors").read_bytes()
     )
@@ -303,13 +357,8 @@ def test_a_checkpoint_of_another_recipe_is_refused(run: Run, tmp_path: Path) -> 
 
 
 def test_a_checkpoint_from_before_a_field_was_added_is_still_of_its_recipe(run: Run) -> None:
-    run.training.save_checkpoint({"a": torch.zeros(1)}, epoch=3)
-    file = run.path / "checkpoint.safetensors"
-    about = metadata(file)
-    recipe = about["recipe"]
-    assert isinstance(recipe, dict)
-    del recipe["decay"]
-    save_file(load_file(file), file, {"ccat": json.dumps(about)})
+    run.training.save_checkpoint(STATE, epoch=3)
+    resealed(run.path / "checkpoint.safetensors", lambda about: about["recipe"].pop("decay"))
     found = run.training.checkpoint()
     assert found is not None
     assert found[1] == 3
@@ -323,21 +372,76 @@ def test_valid_files_of_another_kind_are_refused(run: Run) -> None:
     (stored,) = run.path.glob("attempts/*/*")
     (perturbations,) = run.path.glob("worst/*/*/*")
     stored.write_bytes(clean.read_bytes())
-    with pytest.raises(RunError, match=r"is no block of an attempt.*delete it"):
+    with pytest.raises(RunError, match=r"it is 'clean.safetensors', moved or copied here.*delete"):
         list(run.attempts.all())
-    about = json.dumps(metadata(perturbations))
+    about = metadata(perturbations)
     perturbations.write_bytes(clean.read_bytes())
-    assert stored_worst(run) is None, "it says nothing about this condition: it is made anew"
-    save_file(load_file(clean), perturbations, {"ccat": about})
-    with pytest.raises(RunError, match=r"holds no perturbations.*delete it"):
+    with pytest.raises(RunError, match=r"it is 'clean.safetensors', moved or copied here.*delete"):
         stored_worst(run)
+    perturbations.write_bytes(sealed.pack(load_file(clean), about))
+    with pytest.raises(RunError, match=r"it has no delta.*delete it"):
+        stored_worst(run)
+
+
+def test_swapped_and_copied_blocks_are_refused(run: Run) -> None:
+    one = attempt(run)
+    for number in range(3):
+        run.attempts.save(one, number, block(number))
+    files = sorted(run.path.glob("attempts/*/*.safetensors"))
+    contents = [file.read_bytes() for file in files]
+    for order in ([1, 0, 2], [0, 0, 2], [0, 2, 2]):
+        for file, source in zip(files, order, strict=True):
+            file.write_bytes(contents[source])
+        with pytest.raises(RunError, match=r"moved or copied here"):
+            list(run.attempts.all())
+        wrong = next(n for n in range(3) if order[n] != n)
+        with pytest.raises(RunError, match=r"moved or copied here"):
+            run.attempts.judges_of(one, wrong)
+
+
+def test_a_block_with_a_fitting_seal_must_still_be_a_block(run: Run) -> None:
+    run.attempts.save(attempt(run), 0, block())
+    run.attempts.save(attempt(run), 1, block())
+    file, _ = sorted(run.path.glob("attempts/*/*.safetensors"))
+    tensors, about = sealed.unpack(file.read_bytes())
+    for change, message in (
+        ({"value": tensors["value"] * torch.nan}, "its value is not one number"),
+        ({"score:confidence": tensors["value"][:50]}, "its score:confidence|its confidence is not"),
+        ({"probabilities": tensors["probabilities"] * 2}, "its probabilities are none"),
+        ({"probabilities": tensors["probabilities"][:7]}, "holds probabilities of"),
+    ):
+        file.write_bytes(sealed.pack(tensors | change, about))
+        with pytest.raises(RunError, match=message):
+            list(run.attempts.all())
+    short = {name: value[:40] for name, value in tensors.items()}
+    file.write_bytes(sealed.pack(short, {**about, "rows": 40}))
+    with pytest.raises(RunError, match="is not a whole block, but one follows"):
+        list(run.attempts.all())
+
+
+def test_equal_results_are_equal_files_whatever_time_they_took(run: Run, tmp_path: Path) -> None:
+    other = Run.create(tmp_path / "other", RECIPE, "cpu")
+    other.training.save_model(create_model("lenet", seeded()))
+    for one, seconds in ((run, 1.0), (other, 9.0)):
+        one.attempts.save(attempt(one), 0, replace(block(), seconds=seconds))
+        one.training.save_log([{"epoch": 1, "loss": 0.5, "training_seconds": seconds}])
+    for name in ("attempts/*/*", "log.jsonl", "trained.json", "model.safetensors"):
+        (mine,), (theirs,) = run.path.glob(name), other.path.glob(name)
+        assert mine.read_bytes() == theirs.read_bytes()
+    assert [one.blocks[0].seconds for one in other.attempts.all()] == [9.0]
+    (other.path / "timings.jsonl").write_text("damaged")
+    assert math.isnan(next(other.attempts.all()).blocks[0].seconds), "nothing depends on timings"
 
 
 def test_a_block_in_the_wrong_place_is_noticed(run: Run) -> None:
     one = attempt(run)
     run.attempts.save(one, 0, block())
     (run.path / "attempts" / one.key).rename(run.path / "attempts" / ("0" * 64))
-    with pytest.raises(RunError, match="belongs to another attempt"):
+    with pytest.raises(RunError, match="moved or copied here"):
+        list(run.attempts.all())
+    (file,) = run.path.glob("attempts/*/*.safetensors")
+    resealed(file, lambda about: about.update(file=f"attempts/{'0' * 64}/0000.safetensors"))
+    with pytest.raises(RunError, match="it belongs to another attempt"):
         list(run.attempts.all())
 
 
@@ -354,10 +458,13 @@ def test_a_block_in_the_wrong_place_is_noticed(run: Run) -> None:
         ),
         (json.dumps({"schema": 0, "recipe": {}}), "in schema 0, and this version reads schema 2"),
         (
-            json.dumps({"schema": 2, "recipe": {"kind": "Unheard"}}),
+            json.dumps(sealed.seal({**OWN, "recipe": {"kind": "Unheard"}})),
             "cannot be read .unknown kind 'Unheard'",
         ),
-        (json.dumps({"schema": 2}), "cannot be read"),
+        (json.dumps(sealed.seal(OWN)), "cannot be read"),
+        (json.dumps({**OWN, "digest": "0"}), "damaged .its content is not what was written"),
+        (json.dumps(sealed.seal({"schema": 2, "file": "plan.json"})), "moved or copied here"),
+        ("[" * 100_000, "damaged .it is nested too deeply"),
     ],
 )
 def test_a_run_of_another_kind_is_refused(tmp_path: Path, content: str, message: str) -> None:

@@ -97,7 +97,7 @@ class Pooled:
             successful adversarial examples; null on noise.
         forwards: Forward passes per image.
         backwards: Backward passes per image.
-        seconds: Seconds per image.
+        seconds: Seconds per image; null where they were not kept.
     """
 
     name: str
@@ -108,7 +108,7 @@ class Pooled:
     auc: Share
     forwards: Cost
     backwards: Cost
-    seconds: Cost
+    seconds: Annotated[float, Bounds(0)]
 
     @property
     def headline(self) -> Estimate:

@@ -1,14 +1,12 @@
 """Weights on disk: safetensors that also hold the architecture and the arguments of the model."""
 
-import json
 import os
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor, nn
 
+from ccat import sealed
 from ccat.extensions import is_name
 from ccat.files import write_whole
 from ccat.models.errors import ModelFileError
@@ -42,11 +40,7 @@ def save_model(model: nn.Module, path: str | os.PathLike[str]) -> None:
     about = {"schema": SCHEMA, "architecture": name, "arguments": inside.arguments}
     if normalised:
         about |= {key: getattr(model, key).flatten().tolist() for key in ("mean", "std")}
-    tensors = {  # cloned, because safetensors refuses weights that share memory
-        key: value.detach().contiguous().clone() for key, value in inside.state_dict().items()
-    }
-    # One entry of metadata: several would be written in any order.
-    write_whole(Path(path), save(tensors, {"ccat": json.dumps(about)}))
+    write_whole(Path(path), sealed.pack(inside.state_dict(), about))
 
 
 def load_model(path: str | os.PathLike[str], factory: str | None = None) -> nn.Module:
@@ -95,19 +89,20 @@ def load_model(path: str | os.PathLike[str], factory: str | None = None) -> nn.M
 def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Read the metadata and the tensors of a file of this version."""
     try:
-        with safe_open(path, framework="pt") as file:
-            about = json.loads((file.metadata() or {}).get("ccat", "{}"))
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
+        tensors, about = sealed.unpack(sealed.read_plain(Path(path).resolve()))
+        schema = about.get("schema")
     except FileNotFoundError:
         raise ModelFileError(f"there is no weights file {path}") from None
-    except (SafetensorError, OSError, ValueError) as broken:
+    except sealed.NotSealedError as other:
+        schema = other.schema
+    except (OSError, ValueError) as broken:
         raise ModelFileError(
             f"{path} is damaged or not a safetensors file ({broken}); save or copy it again"
         ) from broken
-    schema = about.get("schema") if isinstance(about, dict) else None
-    if schema == SCHEMA:
-        return about, tensors
-    if not isinstance(schema, int):
+    else:
+        if schema == SCHEMA:
+            return about, tensors
+    if not isinstance(schema, int) or schema == SCHEMA:
         raise ModelFileError(
             f"{path} was not written by ccat: `ccat import` reads weights from elsewhere"
         )

@@ -24,7 +24,7 @@ from ccat.pipeline.attack import RunResults
 from ccat.pipeline.collect import collect
 from ccat.pipeline.detect import fit_missing
 from ccat.runs import Run
-from ccat.threats import Condition, Threat
+from ccat.threats import Condition, Linf, Threat, UnknownThreat
 
 
 def score(run: Run, x_adv: Tensor, threat: Threat, name: str, device: str) -> None:
@@ -80,7 +80,7 @@ def export(run: Run, threat: Threat, device: str = "cpu") -> dict[str, NDArray[A
     condition = Condition(threat)
     outcomes = collect(run, device=device)
     group = _group(run, outcomes, condition)
-    worst = _kept(run, outcomes, group)
+    worst = kept_perturbations(run, outcomes, group)
     count = len(worst.by)
     images = counted(run.recipe.dataset)[:count]
     x = images.floats()
@@ -101,7 +101,7 @@ def pictures(run: Run, outcomes: RunOutcomes, group: Group, count: int) -> tuple
         Pictures with the answers that tables count; none if the perturbations were not kept.
     """
     try:
-        worst = _kept(run, outcomes, group, blocks=1)
+        worst = kept_perturbations(run, outcomes, group, blocks=1)
     except PipelineError:
         return ()
     images = counted(run.recipe.dataset)
@@ -152,8 +152,10 @@ def _group(run: Run, outcomes: RunOutcomes, condition: Condition) -> Group:
     return Group(condition, False, judge, tuple(members))
 
 
-def _kept(run: Run, outcomes: RunOutcomes, group: Group, blocks: int | None = None) -> Worst:
-    """The worst perturbations of a group, all blocks or the first ones.
+def kept_perturbations(
+    run: Run, outcomes: RunOutcomes, group: Group, blocks: int | None = None
+) -> Worst:
+    """Return the worst perturbations of a group, all blocks or the first ones.
 
     Raises:
         PipelineError: If those of some attempt were not kept.
@@ -165,11 +167,12 @@ def _kept(run: Run, outcomes: RunOutcomes, group: Group, blocks: int | None = No
     count = min(sizes) if blocks is None else min(blocks, *sizes)
     kept: list[Worst] = []
     for block in range(count):
-        found = [
-            one
-            for condition in conditions
-            if (one := run.attempts.worst(condition, group.judge, block, run.weights, data))
-        ]
+        found = []
+        for condition in conditions:
+            one = run.attempts.worst(condition, group.judge, block, run.weights, data)
+            if one is not None:
+                _require_allowed(run, condition, block, one)
+                found.append(one)
         worst = reduce(merge, found) if found else None
         if worst is None or any(one.key not in worst.of for one in attempts):
             raise PipelineError(
@@ -185,6 +188,30 @@ def _kept(run: Run, outcomes: RunOutcomes, group: Group, blocks: int | None = No
             f"run the same `ccat attack` again"
         )
     return joined
+
+
+def _require_allowed(run: Run, condition: Condition, block: int, worst: Worst) -> None:
+    """Raise a PipelineError if kept perturbations are none of these images within the threat.
+
+    Whether they lie within a threat of somebody else's class is not known unless it is trusted.
+    """
+    images = counted(run.recipe.dataset)
+    x, _ = block_of(images.x, images.y, condition.source, block)
+    if worst.delta.shape != x.shape:
+        wrong = f"are of {tuple(worst.delta.shape)}, not of {tuple(x.shape)}"
+    else:
+        try:
+            threat = condition.threat
+            known = Linf(1.0) if isinstance(threat, UnknownThreat) else threat
+            checked_delta(x, x + worst.delta, known, "a perturbation")
+            return
+        except ValueError as outside:
+            wrong = f"are not allowed ({outside})"
+    raise PipelineError(
+        f"{run.path}: the perturbations kept within {condition.title}, of the block that begins "
+        f"at example {block * BLOCK}, {wrong}: delete its folder worst and run the same `ccat "
+        f"attack` again"
+    )
 
 
 def _joined(parts: Sequence[Worst]) -> Worst:

@@ -17,7 +17,7 @@ from ccat.models import create_model
 from ccat.models.registry import arguments_for
 from ccat.progress import Progress
 from ccat.runs import Run
-from ccat.runs.folder import Tensors
+from ccat.sealed import Tensors
 from ccat.training.distributed import ALONE, Ranks
 from ccat.training.loop import Epoch, State, epochs
 from ccat.training.recipe import Recipe

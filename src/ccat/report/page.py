@@ -223,6 +223,8 @@ def _facts(section: Section) -> list[tuple[str, Any]]:
 
 
 def _hours(seconds: float) -> str:
+    if math.isnan(seconds):
+        return "time not known"
     if seconds > 3600:
         return f"{seconds / 3600:.1f} core hours"
     return f"{math.ceil(seconds)} core seconds"

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from ccat.runs.folder import Folder, RunError, Tensors, file_name
+from ccat.runs.folder import Folder, RunError, file_name
+from ccat.sealed import Tensors
 
 _CLEAN = "clean.safetensors"
 _ANEW = "delete it, it is computed anew"

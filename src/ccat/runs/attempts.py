@@ -1,22 +1,27 @@
 """What attacks leave in a run.
 
-    attempts/KEY/0003.safetensors               block 3 of an attempt: answers, scores, cost
+    attempts/KEY/0003.safetensors               block 3 of an attempt: answers, scores, passes
     worst/CONDITION/JUDGE/0003.safetensors      perturbations of block 3, the worst per example
     plan.json                                   which suites were asked for, on how many examples
+    timings.jsonl                               seconds per block, beside what is compared
 
 KEY is a SHA of what the numbers depend on: an edited case, other weights or other data never reuse
 them.
 """
 
-import shutil
+import math
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from torch import Tensor
+
 from ccat import codec
-from ccat.attacking import Attempt, AttemptRecord, Block, Worst
+from ccat.attacking import BLOCK, Attempt, AttemptRecord, Block, Worst
 from ccat.attacking.case import key_of
-from ccat.runs.folder import SCHEMA, Folder, RunError, file_name
+from ccat.runs.folder import TIMINGS, Folder, RunError, file_name
+from ccat.sealed import Tensors
 from ccat.threats import Condition, Threat, UnknownThreat, label
 
 _PLAN = "plan.json"
@@ -41,29 +46,31 @@ class AttemptFiles:
 
     def has(self, attempt: Attempt, block: int) -> bool:
         """True if a block is stored."""
-        return self.folder.has(_block_name(attempt.key, block))
+        return self.folder.has(block_name(attempt.key, block))
 
     def judges_of(self, attempt: Attempt, block: int) -> set[str]:
         """The judges that scored a stored block."""
-        tensors, _ = self.folder.tensors(_block_name(attempt.key, block), self._advice)
-        return {name.removeprefix(_SCORE) for name in tensors if name.startswith(_SCORE)}
+        return set(self.folder.about(block_name(attempt.key, block), self._advice)["judges"])
 
     def save(self, attempt: Attempt, block: int, result: Block) -> None:
         """Store a block."""
         scores = {f"{_SCORE}{judge}": score for judge, score in result.scores.items()}
         self.folder.write_tensors(
-            _block_name(attempt.key, block),
+            block_name(attempt.key, block),
             {"probabilities": result.probabilities, "value": result.value, **scores},
+            rows=len(result.value),
+            judges=sorted(result.scores),
             case=codec.encode(attempt.case),
             threat=label(attempt.case.threat),
             restart=attempt.restart,
             seed=attempt.seed,
             weights=attempt.weights,
             data=attempt.data,
-            seconds=result.seconds,
             forwards=result.forwards,
             backwards=result.backwards,
         )
+        timing = {"key": attempt.key, "block": block, "seconds": result.seconds}
+        self.folder.append_line(TIMINGS, timing)
 
     def all(self) -> Iterator[StoredAttempt]:
         """Every stored attempt, one at a time; nobody's code is imported.
@@ -71,22 +78,43 @@ class AttemptFiles:
         Raises:
             RunError: If a block is damaged, or belongs to another attempt.
         """
-        for folder in self.keys():
+        seconds = self._seconds()
+        for key in self.keys():
             blocks: list[Block] = []
-            while self.folder.has(name := _block_name(folder, len(blocks))):
-                block, record, about = self._read(name, folder)
+            while self.folder.has(name := block_name(key, len(blocks))):
+                block, record, about = self._read(name, key, seconds.get((key, len(blocks))))
+                if blocks and len(blocks[-1].value) != BLOCK:
+                    before = self.folder.path / block_name(key, len(blocks) - 1)
+                    raise RunError(
+                        f"{before} is not a whole block, but one follows; {self._advice}"
+                    )
                 blocks.append(block)
             if blocks:
                 yield StoredAttempt(record, about["weights"], about["data"], blocks)
+
+    def records(self) -> Iterator[tuple[AttemptRecord, str, int]]:
+        """Every stored attempt with its weights and number of examples; reads headers only."""
+        for key in self.keys():
+            names: list[str] = []
+            while self.folder.has(name := block_name(key, len(names))):
+                names.append(name)
+            if names:
+                first, last = (self.folder.about(names[n], self._advice) for n in (0, -1))
+                rows = BLOCK * (len(names) - 1) + int(last["rows"])
+                yield _record(first, key), str(first["weights"]), rows
 
     def keys(self) -> list[str]:
         """The keys of all stored attempts, sorted."""
         return [name.split("/")[1] for name in self.folder.names("attempts/*")]
 
+    def worst_names(self) -> list[str]:
+        """The names of all files of worst perturbations."""
+        return self.folder.names("worst/*/*/*.safetensors")
+
     def data_of(self, weights: str) -> set[str]:
         """Digests of the data that these weights were attacked on: one, unless it changed."""
-        firsts = [name for key in self.keys() if self.folder.has(name := _block_name(key, 0))]
-        abouts = [self.folder.tensors(name, self._advice)[1] for name in firsts]
+        firsts = [name for key in self.keys() if self.folder.has(name := block_name(key, 0))]
+        abouts = [self.folder.about(name, self._advice) for name in firsts]
         return {about.get("data", "") for about in abouts if about.get("weights") == weights}
 
     def worst(
@@ -103,13 +131,8 @@ class AttemptFiles:
         if stored is None:
             return None
         tensors, about = stored
-        try:
-            return Worst(tensors["delta"], tensors["score"], tensors["by"], frozenset(about["of"]))
-        except (KeyError, TypeError) as foreign:
-            file = self.folder.path / name
-            raise RunError(
-                f"{file} holds no perturbations ({foreign}); {self._advice}"
-            ) from foreign
+        with self.folder.reading(name, self._advice):
+            return _worst(tensors, about)
 
     def save_worst(
         self, condition: Condition, judge: str, block: int, worst: Worst, weights: str, data: str
@@ -127,8 +150,8 @@ class AttemptFiles:
 
     def plan(self) -> list[dict[str, Any]]:
         """What was asked for: suite, examples, weights, and the keys of its attempts."""
+        stored = self.folder.json(_PLAN, "delete it") or {"asked": []}
         try:
-            asked = self.folder.json(_PLAN, "delete it") or []
             return [
                 {
                     "suite": str(one["suite"]),
@@ -136,7 +159,7 @@ class AttemptFiles:
                     "weights": one.get("weights"),
                     "keys": list(one["keys"]),
                 }
-                for one in asked
+                for one in stored["asked"]
             ]
         except (ValueError, TypeError, KeyError, AttributeError) as broken:
             file = self.folder.path / _PLAN
@@ -156,42 +179,80 @@ class AttemptFiles:
         before = [one["examples"] for one in current if one not in others]
         new = {"suite": suite, "examples": max([examples, *before])}
         entries = [*others, {**new, "weights": weights, "keys": keys}]
-        self.folder.write_json(_PLAN, [{"schema": SCHEMA, **one} for one in entries])
+        self.folder.write_json(_PLAN, {"asked": entries})
 
-    def prune(self, weights: str) -> None:
-        """Delete attempts and perturbations that belong to other weights."""
-        for attempt in list(self.all()):
-            if attempt.weights != weights:
-                shutil.rmtree(self.folder.path / "attempts" / attempt.record.key)
-        for name in self.folder.names("worst/*/*/*.safetensors"):
-            if self.folder.tensors(name, self._advice)[1].get("weights") != weights:
-                (self.folder.path / name).unlink()
+    def of_other_weights(self, weights: str) -> list[str]:
+        """The names of attempts and perturbations that belong to other weights."""
+        others = [
+            f"attempts/{record.key}" for record, theirs, _ in self.records() if theirs != weights
+        ]
+        abouts = {name: self.folder.about(name, self._advice) for name in self.worst_names()}
+        return [*others, *(name for name in abouts if abouts[name].get("weights") != weights)]
 
     @property
     def _advice(self) -> str:
         return f"delete it and run `ccat attack {self.folder.path}` again: it is computed anew"
 
-    def _read(self, name: str, key: str) -> tuple[Block, AttemptRecord, dict[str, Any]]:
+    def _seconds(self) -> dict[tuple[str, int], float]:
+        """The seconds of each block, by key and number, as far as they are known."""
+        found: dict[tuple[str, int], float] = {}
+        with suppress(RunError, KeyError, TypeError, ValueError):
+            for one in self.folder.json_lines(TIMINGS, ""):
+                if "key" in one:
+                    found[str(one["key"]), int(one["block"])] = float(one["seconds"])
+        return found
+
+    def _read(
+        self, name: str, key: str, seconds: float | None
+    ) -> tuple[Block, AttemptRecord, dict[str, Any]]:
         tensors, about = self.folder.tensors(name, self._advice)
-        try:
-            found = key_of(about)
-            record = _record(about, key)
-            scores = {
-                name.removeprefix(_SCORE): value
-                for name, value in tensors.items()
-                if name.startswith(_SCORE)
-            }
-            cost = about["seconds"], about["forwards"], about["backwards"]
-            block = Block(tensors["probabilities"], tensors["value"], scores, *cost)
-        except (ValueError, KeyError, TypeError, AttributeError) as foreign:
-            file = self.folder.path / name
-            raise RunError(
-                f"{file} is no block of an attempt ({foreign}); {self._advice}"
-            ) from foreign
-        if found != key:
-            file = self.folder.path / name
-            raise RunError(f"{file} belongs to another attempt; {self._advice}")
-        return block, record, about
+        with self.folder.reading(name, self._advice):
+            try:
+                if key_of(about) != key:
+                    raise ValueError("it belongs to another attempt")
+                return _block(tensors, about, seconds), _record(about, key), about
+            except (KeyError, TypeError, AttributeError) as foreign:
+                raise ValueError(f"it is no block of an attempt: {foreign}") from foreign
+
+
+def _block(tensors: Tensors, about: Mapping[str, Any], seconds: float | None) -> Block:
+    """Return a stored block; raise ValueError if it is none."""
+    rows = int(about["rows"])
+    scores = {
+        name.removeprefix(_SCORE): value
+        for name, value in tensors.items()
+        if name.startswith(_SCORE)
+    }
+    given, value = tensors["probabilities"], tensors["value"]
+    if not 1 <= rows <= BLOCK or given.ndim != 2 or len(given) != rows or given.shape[1] < 2:
+        raise ValueError(f"it holds probabilities of {tuple(given.shape)} for {rows} examples")
+    if not (given >= 0).all() or (given.sum(1) - 1).abs().max() > 1e-3:
+        raise ValueError("its probabilities are none")
+    for name, one in {"value": value, **scores}.items():
+        if one.shape != (rows,) or one.isnan().any():
+            raise ValueError(f"its {name} is not one number for each of {rows} examples")
+    known = math.nan if seconds is None else seconds
+    return Block(given, value, scores, known, int(about["forwards"]), int(about["backwards"]))
+
+
+def _worst(tensors: Tensors, about: Mapping[str, Any]) -> Worst:
+    """Return stored perturbations; raise ValueError if they are none."""
+    try:
+        delta, score, by = (_kept(tensors, name) for name in ("delta", "score", "by"))
+        of = frozenset(map(str, about["of"]))
+    except (KeyError, TypeError) as foreign:
+        raise ValueError(f"it holds no perturbations: {foreign}") from foreign
+    if delta.ndim != 4 or not len(delta) == len(score) == len(by) or score.ndim != 1:
+        raise ValueError(f"it holds perturbations of {tuple(delta.shape)}")
+    if not delta.isfinite().all() or score.isnan().any():
+        raise ValueError("its perturbations are not finite")
+    return Worst(delta, score, by, of)
+
+
+def _kept(tensors: Tensors, name: str) -> Tensor:
+    if name not in tensors:
+        raise ValueError(f"it has no {name}")
+    return tensors[name]
 
 
 def _record(about: Mapping[str, Any], key: str) -> AttemptRecord:
@@ -205,7 +266,8 @@ def _record(about: Mapping[str, Any], key: str) -> AttemptRecord:
     return AttemptRecord(key, case["name"], case["family"], condition, about["restart"], aware)
 
 
-def _block_name(key: str, block: int) -> str:
+def block_name(key: str, block: int) -> str:
+    """Return the name of the file of a block."""
     return f"attempts/{key}/{block:04d}.safetensors"
 
 

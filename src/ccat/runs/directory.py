@@ -4,6 +4,7 @@
     evaluation.json             what `ccat evaluate` made of it
     analysis.json               what `ccat analyse` found
     lock, lock.pid              held while a process writes, and by whom
+    trash/                      what `ccat prune` has taken away
     …                           see training.py, attempts.py and answers.py beside this file
 
 No other room knows a file name. Files are replaced whole.
@@ -23,7 +24,7 @@ from typing import Any
 import torch
 from filelock import FileLock, Timeout
 
-from ccat import codec
+from ccat import codec, sealed
 from ccat.evaluation.results import Analysis
 from ccat.files import UNFINISHED, write_whole
 from ccat.overrides import flatten
@@ -31,11 +32,12 @@ from ccat.rejection import Confidence, Rejection
 from ccat.runs.answers import AnswerFiles
 from ccat.runs.attempts import AttemptFiles
 from ccat.runs.folder import RUN_FILE, SCHEMA, Folder, RunError
-from ccat.runs.training import CHECKPOINT, MODEL, TrainingFiles
+from ccat.runs.training import MODEL, TRAINED, TrainingFiles
 from ccat.threats import Threat, UnknownThreat, label, read_threat
 from ccat.training import Recipe
 
 _EVALUATION, _ANALYSIS, _LOCK, _HOLDER = "evaluation.json", "analysis.json", "lock", "lock.pid"
+TRASH = "trash"
 Files = tuple[tuple[str, bytes], ...]  # names and contents
 
 
@@ -60,7 +62,7 @@ class Run:
         """
         rejection = rejection or Confidence()
         codec.require_storable(recipe, Recipe)
-        if (path / RUN_FILE).exists():
+        if is_run(path):
             run = cls.open(path)
             if (run.recipe, run.rejection) != (recipe, rejection):
                 difference = _difference(run, recipe, rejection)
@@ -90,7 +92,8 @@ class Run:
             "rejection": codec.encode(rejection),
             "recipe": codec.encode(recipe),
         }
-        write_whole(path / RUN_FILE, json.dumps(about, indent=2).encode())
+        content = sealed.seal(json.loads(json.dumps({"file": RUN_FILE, **about})))
+        write_whole(path / RUN_FILE, json.dumps(content, indent=2).encode())
         return cls.open(path)
 
     @classmethod
@@ -101,15 +104,16 @@ class Run:
             RunError: If there is none, or this version cannot read it.
         """
         file = path / RUN_FILE
-        if not file.is_file():
+        advice = "restore it from a copy"
+        if not is_run(path):
             raise RunError(f"there is no run at {path}: `ccat runs` lists those there are")
-        try:
-            about = json.loads(file.read_text())
-            schema = about["schema"]
-        except (ValueError, KeyError, TypeError) as broken:
-            raise RunError(f"{file} is damaged ({broken})") from broken
-        if schema != SCHEMA:
-            raise RunError(_of_another_version(path, about))
+        with Folder(path).reading(RUN_FILE, advice):
+            plain = sealed.parse_json(sealed.read_plain(file, sealed.MOST_JSON))
+            if not isinstance(plain, dict) or "schema" not in plain:
+                raise ValueError("it names no schema")
+        if plain["schema"] != SCHEMA:
+            raise RunError(_of_another_version(path, plain))
+        about = Folder(path).json(RUN_FILE, advice) or {}
         try:
             recipe = codec.decode(about.pop("recipe"), Recipe)
             rejection = codec.decode(about.pop("rejection"), Rejection)
@@ -160,14 +164,15 @@ class Run:
         try:
             lock.acquire(timeout=0)
         except Timeout:
-            holder = self.folder.text(_HOLDER)
+            holder = self._holder()
             raise RunError(
                 f"{self.path} is in use by another process{holder and f' ({holder})'}: wait for "
                 f"it or stop it"
             ) from None
         try:
             with suppress(OSError):  # a full disk must not keep anyone from pruning
-                (self.path / _HOLDER).write_text(f"process {os.getpid()} on {platform.node()}")
+                holder = f"process {os.getpid()} on {platform.node()}"
+                write_whole(self.path / _HOLDER, holder.encode())
             yield
         finally:
             with suppress(OSError):
@@ -177,8 +182,8 @@ class Run:
     def packed(self) -> Files:
         """Return what a worker on another machine needs: recipe, weights and detectors."""
         self.training.require_trained()
-        names = [RUN_FILE, MODEL, *self.folder.names("detectors/*.safetensors")]
-        return tuple((name, (self.path / name).read_bytes()) for name in names)
+        names = [RUN_FILE, MODEL, TRAINED, *self.folder.names("detectors/*.safetensors")]
+        return tuple((name, self.folder.read(name, "restore it")) for name in names)
 
     @classmethod
     def unpacked(cls, files: Files, path: Path) -> "Run":
@@ -190,7 +195,8 @@ class Run:
 
     def save_evaluation(self, evaluation: Mapping[str, Any]) -> Path:
         """Store an evaluation as JSON and return where it lies."""
-        self.folder.write_json(_EVALUATION, evaluation, indent=1)
+        content = json.dumps(evaluation, indent=1, allow_nan=False)
+        self.folder.write(_EVALUATION, content.encode())
         return self.path / _EVALUATION
 
     def analysis(self) -> Analysis | None:
@@ -201,8 +207,7 @@ class Run:
         """
         advice = "delete it, `ccat analyse` makes it anew"
         plain = self.folder.json(_ANALYSIS, advice)
-        fits = isinstance(plain, dict) and plain.get("schema") == SCHEMA
-        if not fits or plain.get("weights") != self.weights:
+        if plain is None or plain.get("weights") != self.weights:
             return None
         try:
             return Analysis.from_plain(plain)
@@ -212,8 +217,7 @@ class Run:
 
     def save_analysis(self, analysis: Analysis) -> None:
         """Store an analysis of these weights."""
-        plain = {"schema": SCHEMA, **asdict(analysis), "weights": self.weights}
-        self.folder.write_json(_ANALYSIS, plain)
+        self.folder.write_json(_ANALYSIS, {**asdict(analysis), "weights": self.weights})
 
     def disk_use(self) -> dict[str, int]:
         """Bytes by what they are for."""
@@ -225,29 +229,22 @@ class Run:
                 use[kind] = use.get(kind, 0) + file.stat().st_size
         return use
 
-    def prune(self) -> int:
-        """Delete unfinished files, the checkpoint of a finished training, results of other weights.
-
-        Returns:
-            The number of bytes freed.
-        """
-        before = sum(self.disk_use().values())
-        for file in self.path.rglob(f".*{UNFINISHED}"):
-            file.unlink()
-        if self.training.trained:
-            (self.path / CHECKPOINT).unlink(missing_ok=True)
-            self.attempts.prune(self.weights)
-        return before - sum(self.disk_use().values())
+    def _holder(self) -> str:
+        """Return who holds the lock, in words; empty if that is not known."""
+        try:
+            return sealed.read_plain(self.path / _HOLDER, most=1000).decode(errors="replace")
+        except (OSError, ValueError):
+            return ""
 
 
 def find_runs(root: Path) -> list[Path]:
     """Return all run directories below a directory, by name."""
-    return [file.parent for file in sorted(root.rglob(RUN_FILE))]
+    return [file.parent for file in sorted(root.rglob(RUN_FILE)) if TRASH not in file.parts]
 
 
 def is_run(path: Path) -> bool:
     """True if the directory is a run."""
-    return (path / RUN_FILE).exists()
+    return os.path.lexists(path / RUN_FILE)
 
 
 def _of_another_version(path: Path, about: Mapping[str, Any]) -> str:

@@ -1,23 +1,25 @@
-"""Files of a run: written whole, each with the schema it was written in, and read with care."""
+"""Files of a run: sealed, written whole, and read with care.
+
+Every file says which file of which schema it is, and carries a digest of its content: one that was
+changed, swapped with another or replaced by a link is refused by name.
+"""
 
 import errno
 import json
+import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load, save
-from torch import Tensor
-
+from ccat import sealed
 from ccat.files import write_whole
+from ccat.sealed import Tensors
 
 SCHEMA = 2
 RUN_FILE = "run.json"
-
-Tensors = dict[str, Tensor]
+TIMINGS = "timings.jsonl"  # seconds of what was computed; nothing else depends on this file
 
 
 class RunError(Exception):
@@ -38,54 +40,68 @@ class Folder:
     path: Path
 
     def has(self, name: str) -> bool:
-        """True if the file exists."""
-        return (self.path / name).exists()
+        """True if there is something of this name, be it a broken link."""
+        return os.path.lexists(self.path / name)
 
     def names(self, pattern: str) -> list[str]:
-        """The names of all files that match a pattern, sorted."""
-        return sorted(str(file.relative_to(self.path)) for file in self.path.glob(pattern))
+        """The names of all files that match a pattern, sorted; unfinished ones are left out."""
+        found = (file.relative_to(self.path).as_posix() for file in self.path.glob(pattern))
+        return sorted(name for name in found if not name.rpartition("/")[2].startswith("."))
 
-    def text(self, name: str) -> str:
-        """The content of a text file; empty if it cannot be read."""
-        try:
-            return (self.path / name).read_text()
-        except OSError:
-            return ""
-
-    def json(self, name: str, advice: str) -> Any:
-        """The content of a JSON file, None if there is no such file.
+    def read(self, name: str, advice: str) -> bytes:
+        """The content of a file.
 
         Raises:
-            RunError: If it is damaged; `advice` says what to do.
+            RunError: If it cannot be read; `advice` says what to do.
+        """
+        with self.reading(name, advice):
+            return sealed.read_plain(self.path / name)
+
+    def json(self, name: str, advice: str) -> dict[str, Any] | None:
+        """The content of a sealed JSON file, None if there is no such file.
+
+        Raises:
+            RunError: If it is damaged, or of another schema; `advice` says what to do.
         """
         if not self.has(name):
             return None
-        try:
-            return json.loads((self.path / name).read_text())
-        except ValueError as broken:
-            raise RunError(f"{self.path / name} is damaged ({broken}); {advice}") from broken
+        with self.reading(name, advice):
+            content = sealed.read_plain(self.path / name, sealed.MOST_JSON)
+            plain = sealed.parse_json(content)
+            self._require(name, plain.get("schema") if isinstance(plain, dict) else None, advice)
+            return self._own(name, sealed.unseal(plain))
+
+    def json_lines(self, name: str, advice: str) -> list[dict[str, Any]]:
+        """The sealed objects of a file that has one in each line; none if there is no such file.
+
+        Raises:
+            RunError: If a line is damaged; `advice` says what to do.
+        """
+        if not self.has(name):
+            return []
+        with self.reading(name, advice):
+            content = sealed.read_plain(self.path / name, sealed.MOST_JSON)
+            lines = [sealed.unseal(sealed.parse_json(line)) for line in content.splitlines()]
+            return [self._own(name, line) for line in lines]
 
     def tensors(self, name: str, advice: str) -> tuple[Tensors, dict[str, Any]]:
         """The tensors of a file and what it says about them.
 
         Raises:
-            RunError: If it is damaged, or of another schema; `advice` says what to do.
+            RunError: If it is damaged, of another schema, or another file; `advice` says what to
+                do.
         """
-        file = self.path / name
-        content = file.read_bytes()
-        try:
-            tensors = load(content)
-            header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-            about = json.loads(header.get("__metadata__", {}).get("ccat", "{}"))
-            about = about if isinstance(about, dict) else {}
-        except (SafetensorError, ValueError) as broken:
-            raise RunError(f"{file} is damaged ({broken}); {advice}") from broken
-        if about.get("schema") != SCHEMA:
-            raise RunError(
-                f"{file} was written by another version of ccat (schema {about.get('schema')}, "
-                f"this version reads {SCHEMA}); {advice}"
-            )
-        return tensors, about
+        with self.reading(name, advice):
+            tensors, about = sealed.unpack(sealed.read_plain(self.path / name))
+            self._require(name, about.get("schema"), advice)
+            return tensors, self._own(name, about)
+
+    def about(self, name: str, advice: str) -> dict[str, Any]:
+        """What a file says about its tensors, without reading them; raises as `tensors` does."""
+        with self.reading(name, advice):
+            about = sealed.about(self.path / name)
+            self._require(name, about.get("schema"), advice)
+            return self._own(name, about)
 
     def tensors_of(
         self, name: str, advice: str, expected: Mapping[str, Any]
@@ -107,15 +123,37 @@ class Folder:
             (self.path / name).parent.mkdir(parents=True, exist_ok=True)
             write_whole(self.path / name, content)
 
-    def write_json(self, name: str, value: Any, indent: int | None = None) -> None:
-        """Write a JSON file whole; numbers that are not finite are refused."""
-        self.write(name, json.dumps(value, indent=indent, allow_nan=False).encode())
+    def write_json(self, name: str, value: Mapping[str, Any], indent: int | None = None) -> None:
+        """Write a sealed JSON file; numbers that are not finite are refused."""
+        content = json.loads(json.dumps({**self._header(name), **value}, allow_nan=False))
+        self.write(name, json.dumps(sealed.seal(content), indent=indent).encode())
+
+    def write_lines(self, name: str, values: list[dict[str, Any]]) -> None:
+        """Write a file with a sealed JSON object in each line."""
+        self.write(name, "".join(self._line(name, value) for value in values).encode())
+
+    def append_line(self, name: str, value: dict[str, Any]) -> None:
+        """Add a line to a file that nothing depends on; where that fails, it is left out."""
+        with suppress(OSError, RunError):
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | sealed.NO_LINKS
+            with os.fdopen(os.open(self.path / name, flags, 0o644), "ab") as file:
+                file.write(self._line(name, value).encode())
 
     def write_tensors(self, name: str, tensors: Tensors, **about: object) -> None:
-        """Write tensors with what is to be known of them."""
-        text = json.dumps({"schema": SCHEMA, **about})  # one entry: several have no fixed order
-        contiguous = {key: value.contiguous() for key, value in tensors.items()}
-        self.write(name, save(contiguous, {"ccat": text}))
+        """Write a sealed file of tensors, with what is to be known of them."""
+        self.write(name, sealed.pack(tensors, {**self._header(name), **about}))
+
+    @contextmanager
+    def reading(self, name: str, advice: str) -> Iterator[None]:
+        """Turn what keeps a file from being read into a sentence."""
+        try:
+            yield
+        except sealed.NotSealedError as other:
+            self._require(name, other.schema, advice)
+            raise RunError(f"{self.path / name} is damaged ({other}); {advice}") from other
+        except (OSError, ValueError) as broken:
+            why = broken.strerror if isinstance(broken, OSError) else str(broken)
+            raise RunError(f"{self.path / name} is damaged ({why}); {advice}") from broken
 
     @contextmanager
     def writing(self, name: str) -> Iterator[None]:
@@ -124,6 +162,12 @@ class Folder:
             raise NotWrittenError(
                 f"{self.path} is gone, or its {RUN_FILE} is: it was moved or deleted meanwhile"
             )
+        for parent in Path(name).parents[:-1]:
+            if (self.path / parent).is_symlink():
+                raise NotWrittenError(
+                    f"{self.path / parent} is a link, and ccat writes inside of a run only: "
+                    f"replace it by the folder it leads to"
+                )
         try:
             yield
         except OSError as failed:
@@ -133,6 +177,26 @@ class Folder:
                 f"{self.path / name} cannot be written: {why}. Existing results are intact; fix "
                 f"this and rerun the same command"
             ) from failed
+
+    def _header(self, name: str) -> dict[str, Any]:
+        return {"schema": SCHEMA, "file": name}
+
+    def _line(self, name: str, value: dict[str, Any]) -> str:
+        content = json.loads(json.dumps({**self._header(name), **value}, allow_nan=False))
+        return json.dumps(sealed.seal(content)) + "\n"
+
+    def _own(self, name: str, about: dict[str, Any]) -> dict[str, Any]:
+        """Return what a file says, without what every file says, if it is the file of this name."""
+        if about.get("file") != name:
+            raise ValueError(f"it is {about.get('file')!r}, moved or copied here")
+        return {key: value for key, value in about.items() if key not in ("schema", "file")}
+
+    def _require(self, name: str, schema: Any, advice: str) -> None:
+        if schema is not None and schema != SCHEMA:
+            raise RunError(
+                f"{self.path / name} was written by another version of ccat (schema {schema}, "
+                f"this version reads {SCHEMA}); {advice}"
+            )
 
 
 def file_name(text: str) -> str:

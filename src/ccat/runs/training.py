@@ -1,13 +1,12 @@
 """What training leaves in a run: a log, a checkpoint, and the model.
 
-log.jsonl                   one line per epoch
+log.jsonl                   one line per epoch, without its seconds
 tensorboard/                the same as event files, if asked for
 checkpoint.safetensors      after every epoch: weights, momentum, random state
 model.safetensors           the trained model
+trained.json                a SHA-256 of the trained model, written after it
 """
 
-import json
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -18,10 +17,14 @@ from torch import nn
 
 from ccat import codec
 from ccat.models import load_model, save_model
-from ccat.runs.folder import SCHEMA, Folder, RunError, Tensors
+from ccat.runs.folder import TIMINGS, Folder, NotWrittenError, RunError
+from ccat.sealed import Tensors
 from ccat.training import Recipe
 
 LOG, CHECKPOINT, MODEL = "log.jsonl", "checkpoint.safetensors", "model.safetensors"
+TRAINED = "trained.json"
+_SECONDS = "training_seconds"  # of an epoch
+_RESTORE = f"restore it from a copy, or delete {TRAINED} and rerun the same `ccat train`"
 
 
 @dataclass(frozen=True)
@@ -34,27 +37,36 @@ class TrainingFiles:
     @property
     def trained(self) -> bool:
         """True once there is a trained model."""
-        return self.folder.has(MODEL)
+        return self.folder.has(TRAINED)
 
     @property
     def events(self) -> Path:
         """Where TensorBoard finds the training."""
-        return self.folder.path / "tensorboard"
+        path = self.folder.path / "tensorboard"
+        if path.is_symlink():
+            raise NotWrittenError(f"{path} is a link, and ccat writes inside of a run only")
+        return path
 
     def log(self) -> list[dict[str, Any]]:
-        """The entries of the log, one per epoch, without a line that a kill has cut off."""
-        entries = []
-        for line in self.folder.text(LOG).splitlines():
-            with suppress(ValueError):
-                entry = json.loads(line)
-                if isinstance(entry, dict) and "epoch" in entry:
-                    entries.append(entry)
+        """The entries of the log, one per epoch.
+
+        Raises:
+            RunError: If it is damaged.
+        """
+        advice = "restore it from a copy, or delete it"
+        entries = self.folder.json_lines(LOG, advice)
+        if [entry.get("epoch") for entry in entries] != list(range(1, len(entries) + 1)):
+            file = self.folder.path / LOG
+            raise RunError(f"{file} is damaged (epochs are missing, or out of order); {advice}")
         return entries
 
     def save_log(self, entries: list[dict[str, Any]]) -> None:
-        """Replace the log."""
-        lines = [json.dumps({"schema": SCHEMA, **entry}) + "\n" for entry in entries]
-        self.folder.write(LOG, "".join(lines).encode())
+        """Replace the log; the seconds of its last epoch go to the run's timings."""
+        kept = [{name: one[name] for name in one if name != _SECONDS} for one in entries]
+        self.folder.write_lines(LOG, kept)
+        if entries and _SECONDS in entries[-1]:
+            timing = {name: entries[-1][name] for name in ("epoch", _SECONDS)}
+            self.folder.append_line(TIMINGS, timing)
 
     def checkpoint(self) -> tuple[Tensors, int] | None:
         """The state after the last finished epoch, and its number; None if there is none.
@@ -66,10 +78,14 @@ class TrainingFiles:
         if not self.folder.has(CHECKPOINT):
             return None
         tensors, about = self.folder.tensors(CHECKPOINT, advice)
-        if not self._is_recipe(about.get("recipe")) or "epoch" not in about:
+        epoch = about.get("epoch")
+        if not self._is_recipe(about.get("recipe")) or not isinstance(epoch, int):
             file = self.folder.path / CHECKPOINT
             raise RunError(f"{file} does not belong to this run's recipe; {advice}")
-        return tensors, int(about["epoch"])
+        if not 0 <= epoch <= self.recipe.epochs or "generator" not in tensors:
+            file = self.folder.path / CHECKPOINT
+            raise RunError(f"{file} is not complete, or of epoch {epoch}; {advice}")
+        return tensors, epoch
 
     def save_checkpoint(self, tensors: Tensors, epoch: int) -> None:
         """Replace the checkpoint."""
@@ -78,9 +94,11 @@ class TrainingFiles:
         )
 
     def save_model(self, model: nn.Module) -> None:
-        """Write the trained model."""
+        """Write the trained model, and then its digest, which makes the run a trained one."""
         with self.folder.writing(MODEL):
             save_model(model, self.folder.path / MODEL)
+        weights = sha256(self.folder.read(MODEL, _RESTORE)).hexdigest()
+        self.folder.write_json(TRAINED, {"recipe": codec.encode(self.recipe), "weights": weights})
 
     def model(self) -> nn.Module:
         """Load the trained model on the CPU, in evaluation mode.
@@ -89,22 +107,30 @@ class TrainingFiles:
             RunError: If it is not trained yet.
             UntrustedError: If a factory outside of ccat makes it, which nobody has trusted.
         """
-        self.require_trained()
+        assert self.weights  # raises if the file is not the one that training wrote
         return load_model(self.folder.path / MODEL, factory=self.recipe.model)
 
     def holds(self, content: bytes) -> bool:
         """True if the trained model's file has exactly this content."""
-        return (self.folder.path / MODEL).read_bytes() == content
+        return self.weights == sha256(content).hexdigest()
 
     @cached_property
     def weights(self) -> str:
         """A SHA-256 of the weights file.
 
         Raises:
-            RunError: If the run is not trained yet.
+            RunError: If the run is not trained yet, or the file is not the one that was trained.
         """
         self.require_trained()
-        return sha256((self.folder.path / MODEL).read_bytes()).hexdigest()
+        trained = self.folder.json(TRAINED, _RESTORE) or {}
+        if not self._is_recipe(trained.get("recipe")):
+            file = self.folder.path / TRAINED
+            raise RunError(f"{file} belongs to a run of another recipe; {_RESTORE}")
+        weights = sha256(self.folder.read(MODEL, _RESTORE)).hexdigest()
+        if weights != trained.get("weights"):
+            file = self.folder.path / MODEL
+            raise RunError(f"{file} is damaged (it is not the model that was trained); {_RESTORE}")
+        return weights
 
     def require_trained(self) -> None:
         """Raise a RunError unless there is a trained model."""

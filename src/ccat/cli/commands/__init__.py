@@ -48,9 +48,12 @@ COMMANDS: dict[str, Command] = {
     ),
     "runs": Command("runs", "list the runs of a directory"),
     "show": Command("show", "tell what a run is and holds"),
+    "verify": Command(
+        "verify", "check every file of a run, and score a sample of its examples again"
+    ),
     "prune": Command(
         "prune",
-        "delete checkpoints, unfinished files and results of other weights",
+        "move checkpoints, unfinished files and results of other weights to the run's trash",
     ),
     "schema": Command(
         "schema", "print the JSON Schema of what `ccat evaluate --format json` prints"

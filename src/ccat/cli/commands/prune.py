@@ -1,17 +1,43 @@
-"""`ccat prune`: delete what a run no longer needs."""
+"""`ccat prune`: move what a run no longer needs to its trash, and empty the trash."""
 
+import shlex
 from argparse import ArgumentParser, Namespace
 
 from ccat.cli.options import run_named
+from ccat.report import markdown
+from ccat.runs import trash
+from ccat.runs.directory import TRASH
 
 
 def add_options(command: ArgumentParser) -> None:
     """Add the command's options."""
     command.add_argument("run")
+    command.add_argument(
+        "--yes", action="store_true", help="do it; without this option nothing is moved"
+    )
+    command.add_argument(
+        "--empty-trash", action="store_true", help="delete what earlier calls have moved"
+    )
 
 
 def run(options: Namespace) -> None:
-    """Delete it."""
+    """Say what is not needed and why; with --yes, move it."""
     one = run_named(options.run)
     with one.writing():
-        print(f"{one.prune() / 1e6:.1f} MB freed")
+        found = trash.prunable(one)
+        sizes = {name: trash.size_of(one, name) for name in found}
+        if options.yes:
+            trash.discard(one, found)
+        freed = trash.empty(one) if options.empty_trash else 0
+    if found:
+        rows = [[name, f"{sizes[name] / 1e6:.1f} MB", why] for name, why in found.items()]
+        print(markdown(["file or folder", "size", "why"], rows))
+    if options.empty_trash:
+        print(f"{freed / 1e6:.1f} MB deleted from the trash of {one.path}")
+    elif not found:
+        print(f"{one.path} holds nothing that it does not need")
+    elif options.yes:
+        again = f"ccat prune {shlex.quote(str(one.path))} --empty-trash"
+        print(f"\nmoved to {one.path}/{TRASH}; `{again}` deletes it")
+    else:
+        print("\nnothing was changed; --yes moves these to the trash of the run")

@@ -27,6 +27,6 @@ def _summary(path: Path, root: Path) -> list[str]:
         one = Run.open(path)
         epochs = f"{len(one.training.log())} of {one.recipe.epochs} epochs"
         state = "trained" if one.training.trained else epochs
-        return [name, one.recipe.name, state, str(sum(1 for _ in one.attempts.all()))]
+        return [name, one.recipe.name, state, str(len(one.attempts.keys()))]
     except RunError as unreadable:
         return [name, "–", str(unreadable), "–"]

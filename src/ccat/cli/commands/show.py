@@ -36,8 +36,7 @@ def run(options: Namespace) -> None:
         rows = [[f"{entry[name]:.4g}" for name in _LOG] for entry in log]
         print("\n" + markdown(_LOG, rows))
     attempts = []
-    for stored in one.attempts.all():
-        record, size = stored.record, sum(len(block.value) for block in stored.blocks)
+    for record, _, size in one.attempts.records():
         condition = record.condition
         attempts.append([label(condition.threat), record.name, condition.source, str(size)])
     if attempts:
