@@ -34,6 +34,7 @@ from ccat.data import (
     names_of_classes,
 )
 from ccat.data import svhn as svhn_module
+from ccat.data.own import evenly_mixed
 from ccat.data.sources import cache_directory, user_directories
 from ccat.runs.directory import Run
 
@@ -358,10 +359,11 @@ def test_own_npz(tmp_path: Path) -> None:
     path = npz(tmp_path / "mine.npz")
     train, test = load_own(path, "train"), load_own(path, "test")
     with np.load(path) as file:
-        assert train.x[:, 0].equal(torch.from_numpy(file["train_images"]))
-        order = np.random.default_rng(0).permutation(20)
-        assert test.x[:, 0].equal(torch.from_numpy(file["test_images"][order]))
-        assert test.y.tolist() == file["test_labels"][order].tolist()
+        for images, split in ((train, "train"), (test, "test")):
+            order = evenly_mixed(file[f"{split}_labels"])
+            assert sorted(order.tolist()) == list(range(len(images)))
+            assert images.x[:, 0].equal(torch.from_numpy(file[f"{split}_images"][order]))
+            assert images.y.tolist() == file[f"{split}_labels"][order].tolist()
     colour = np.zeros((40, 12, 12, 3), dtype=np.uint8)
     assert load_own(npz(tmp_path / "c.npz", train_images=colour), "train").x.shape == (
         40,
@@ -387,6 +389,12 @@ def test_own_npz(tmp_path: Path) -> None:
             "neither one nor three channels",
         ),
         ({"train_images": None}, "has no array train_images"),
+        ({"train_images": np.zeros((40, 0, 12), dtype=np.uint8)}, "has no pixels"),
+        (
+            {"train_labels": np.full(40, 2**63 + 5, dtype=np.uint64)},
+            "must be below 65535, but reaches 9223372036854775813",
+        ),
+        ({"train_labels": np.full(40, 10**9)}, "must be below 65535, but reaches 1000000000"),
     ],
 )
 def test_bad_npz(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
@@ -458,7 +466,7 @@ def test_a_folder_is_brought_to_one_size(tmp_path: Path) -> None:
     assert names_of_classes(f"unverified:{tmp_path}/my@9@4") == ("cat", "dog@3")
     with pytest.raises(ValueError, match=r"writing @64 after the path"):
         load_own(f"{tmp_path}/my@9", "train")
-    with pytest.raises(ValueError, match="cannot be resized to 0 pixels"):
+    with pytest.raises(ValueError, match="can be resized to 1 to 2048 pixels, not 0"):
         load_own(f"{tmp_path}/my@9@0", "train")
     npz(tmp_path / "m.npz")
     with pytest.raises(ValueError, match="only these are resized"):
@@ -467,6 +475,7 @@ def test_a_folder_is_brought_to_one_size(tmp_path: Path) -> None:
         load_dataset("unverified:nowhere@8", "train")
 
 
+@pytest.mark.filterwarnings("default:.*calibration images support a TPR")
 def test_own_images_are_trained_on_attacked_and_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -556,6 +565,7 @@ def test_augmentation_moves_flips_and_changes_contrast() -> None:
         Augmentation(padding=-1)
 
 
+@pytest.mark.filterwarnings("default:.*calibration images support a TPR")
 def test_images_of_224_by_224(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -87,7 +87,6 @@ def test_fields_of_what_is_none_are_set_from_its_defaults() -> None:
 
 
 def test_fields_are_set_together() -> None:
-    """400 images are too few for the 500 to monitor, but not for 100 that are set with them."""
     recipe = override(
         RECIPES["mnist-ccat"],
         {"images": "400", "monitor": "100", "method.rho": "2", "method.attack.rate": "1/2"},
@@ -116,7 +115,7 @@ def test_fields_are_set_together() -> None:
         ("probe.objective", "no_such_module:f", "no_such_module:f cannot be imported"),
         ("dataset", "imagenet", "there is no dataset"),
         ("model", "vgg", "there is no model"),
-        ("images", "10", "fewer than one batch"),
+        ("images", "0", "images must be a whole number of at least 1"),
     ],
 )
 def test_wrong_fields_and_values_are_refused(name: str, text: str, message: str) -> None:

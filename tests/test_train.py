@@ -6,6 +6,7 @@ from torch import Generator, nn
 
 from ccat import Images
 from ccat.catalog.recipes import RECIPES
+from ccat.data import Augmentation
 from ccat.errors import PipelineError
 from ccat.pipeline import train as stage
 from ccat.pipeline.train import begin
@@ -18,7 +19,11 @@ def test_a_recipe_that_does_not_fit_its_data_writes_nothing(
 ) -> None:
     for recipe, message in (
         (replace(RECIPE, images=70_000), "asks for 70000 training images, mnist has 60000"),
-        (replace(RECIPE, images=None, monitor=60_000), "leaves less than a batch of 100"),
+        (replace(RECIPE, images=4), "4 training images are too few to train on and to monitor"),
+        (
+            replace(RECIPE, augmentation=Augmentation(padding=10**9)),
+            "padding must be below 28 for images of 28x28, not 1000000000",
+        ),
     ):
         with pytest.raises(PipelineError, match=message):
             begin(tmp_path / "run", recipe, "cpu")

@@ -8,7 +8,7 @@ which `--trust` calls. Nothing else in ccat imports code by name.
 import importlib
 import re
 import sys
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from ccat.errors import UntrustedError
 _NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _trusted: set[str] = set()
 _EVERYTHING = "*"
+_strange: set[Path] = set()  # directories of runs, below which nothing is imported
 
 
 def is_name(text: str) -> bool:
@@ -38,6 +39,11 @@ def trust_everything() -> None:
     """Trust every name a run holds, also where it lies in the working directory (`--trust`)."""
     _trusted.add(_EVERYTHING)
     _look_here()
+
+
+def distrust_below(path: Path) -> None:
+    """Import nothing that lies below a directory, which is a run, unless it is trusted by name."""
+    _strange.add(path.resolve())
 
 
 def trusted() -> frozenset[str]:
@@ -75,6 +81,13 @@ def resolve(name: str) -> Any:
             f"{name} is code that is not part of ccat ({_where(name)}). Pass --trust to import and "
             f"run it, if you trust where this run comes from"
         )
+    inside = [place for place in _strange if place in Path(_where(name)).resolve().parents]
+    if inside and name not in _trusted:
+        raise UntrustedError(
+            f"{name} would be imported from {_where(name)}, which lies inside of the run "
+            f"{inside[0]}: a run is data, and code in it is never imported, not even with --trust. "
+            f"Move the code elsewhere if you want to run it"
+        )
     module, _, path = name.partition(":")
     try:
         found: Any = importlib.import_module(module)
@@ -100,13 +113,16 @@ def _look_here() -> None:
 
 def _where(name: str) -> str:
     """The file an import would read, found without importing anything."""
-    module, path = "", [*sys.path, str(Path.cwd())]
-    spec: ModuleSpec | None = None
+    module, path, origin = "", [*sys.path, str(Path.cwd())], ""
     for part in name.partition(":")[0].split("."):
         module = f"{module}.{part}".lstrip(".")
         spec = PathFinder.find_spec(module, path)
         if spec is None:
             own = module in sys.builtin_module_names
             return "a part of Python" if own else f"there is no module {module} here"
-        path = list(spec.submodule_search_locations or [])
-    return str(spec.origin or path[0]) if spec else "no module"
+        if spec.origin is None:  # a folder without __init__.py
+            path = [str(one) for place in path if (one := Path(place) / part).is_dir()]
+            origin = path[0]
+        else:
+            path, origin = [str(Path(spec.origin).parent)], spec.origin
+    return origin

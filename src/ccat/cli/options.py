@@ -85,6 +85,13 @@ def count(text: str) -> int:
     return int(text)
 
 
+def threads(text: str) -> int:
+    """Parse a number of threads, at most one for each core, for argparse."""
+    if (found := count(text)) > cores():
+        raise ArgumentTypeError(f"must be at most {cores()}, one for each core, not {text}")
+    return found
+
+
 def number(text: str) -> float:
     """Parse a number such as 0.99 or 99/100, or none for −∞, for argparse."""
     try:
@@ -96,7 +103,7 @@ def number(text: str) -> float:
 def channels(text: str) -> list[float]:
     """Parse a number per channel, such as 0.49,0.48,0.45, for argparse."""
     try:
-        return [float(part) for part in text.split(",")]
+        return [float(parse(part, float, "it")) for part in text.split(",")]
     except ValueError:
         raise ArgumentTypeError(
             f"must be a number per channel, such as 0.49,0.48,0.45, not {text!r}"

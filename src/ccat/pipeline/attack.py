@@ -1,6 +1,7 @@
 """Attack a run: every case of a suite, block by block, kept in the run directory."""
 
 import atexit
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ from ccat.attacking.forecast import Forecast, fitting_batch, forecast
 from ccat.data import Images, calibration_size, counted, data_digest, split_of
 from ccat.engine import Engine, Local, one_thread
 from ccat.errors import PipelineError
+from ccat.evaluation.outcome import highest_tpr
 from ccat.pipeline.answers import (
     clean_probabilities,
     judges_of,
@@ -48,6 +50,7 @@ from ccat.threats import Condition
 
 Keep = Literal["worst", "none"]
 POOL, POOL_BYTES = 10_000, 400_000_000
+USUAL_TPR = 0.99
 
 
 class Common(NamedTuple):
@@ -154,6 +157,7 @@ def attack(
     with run.writing():
         here = "cpu" if engine.away else device
         _require_fitting(run, cases, examples)
+        _warn_of_few(run, here)
         fit_missing(run, [case.threat for case in cases], here, progress)
         todo = _plan(run, cases, examples, engine, device, keep, batch)
         if todo.units:
@@ -161,7 +165,6 @@ def attack(
             _try_out(run, [unit.attempt.case for unit in todo.units], here)
         keys = [attempt.key for attempt in todo.attempts]
         run.attempts.add_to_plan(suite, examples, keys, run.weights)
-        clean_probabilities(run, here)  # so that showing results never needs the model
         if todo.units:
             common = _common(run, examples, engine, device, todo.batch)
             shape = split_shape(run)
@@ -262,6 +265,22 @@ def _pool(dataset: str) -> Images:
     """The first training images, as many as fit: attacks may start from them."""
     images = split_of(dataset, "train")
     return images[: min(POOL, POOL_BYTES // (4 * images.x[0].numel()))]
+
+
+def _warn_of_few(run: Run, device: str) -> None:
+    """Warn if too few calibration images are classified correctly for the usual TPR.
+
+    The answers to clean images are stored, so that showing results never needs the model.
+    """
+    last = calibration_size(run.recipe.dataset)
+    given = clean_probabilities(run, device)[-last:].argmax(1)
+    correct = int((given == split_of(run.recipe.dataset, "test").y[-last:]).sum())
+    if (most := highest_tpr(correct)) < USUAL_TPR:
+        warnings.warn(
+            f"{correct} correctly classified calibration images support a TPR of at most "
+            f"{most:g}, not the usual {USUAL_TPR:g}: evaluate with --tpr {most:g} or less",
+            stacklevel=2,
+        )
 
 
 def _require_fitting(run: Run, cases: Sequence[Case], examples: int) -> None:

@@ -3,14 +3,15 @@
 A run that was interrupted goes on from its last checkpoint to the same weights, bit for bit.
 """
 
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import torch
 from torch import Generator, nn
 
-from ccat.data import Images
-from ccat.data.splits import split_of
+from ccat.data import Images, class_count, names_of_classes, split_of
 from ccat.errors import PipelineError
 from ccat.memory import keep_freed
 from ccat.models import create_model
@@ -22,6 +23,9 @@ from ccat.training.distributed import ALONE, Ranks
 from ccat.training.loop import Epoch, State, epochs
 from ccat.training.recipe import Recipe
 from ccat.training.tensorboard import Track, events
+
+FEW = 5  # a class with fewer training images is warned of
+SHOWN = 20  # with more classes, their counts are summarised
 
 
 def begin(path: Path, recipe: Recipe, device: str) -> Run:
@@ -111,6 +115,25 @@ def _epochs(
     )
 
 
+def composition(recipe: Recipe) -> str:
+    """Return what a recipe trains on in words: how many images there are of each class.
+
+    Warns of classes that training does not see, or hardly.
+    """
+    training, monitor = _images(recipe)
+    classes = class_count(recipe.dataset)
+    counts = torch.bincount(training.y, minlength=classes).tolist()
+    names = names_of_classes(recipe.dataset) or tuple(map(str, range(classes)))
+    few = [f"{name} ({count})" for name, count in zip(names, counts, strict=True) if count < FEW]
+    if few:
+        shown = ", ".join(few[:5]) + (f" and {len(few) - 5} more" if len(few) > 5 else "")
+        warnings.warn(f"training sees hardly any images of some classes: {shown}", stacklevel=2)
+    each = f"{min(counts)} to {max(counts)} of each of {classes} classes"
+    if classes <= SHOWN:
+        each = ", ".join(f"{name} {count}" for name, count in zip(names, counts, strict=True))
+    return f"training on {len(training)} images ({each}); {len(monitor)} others are monitored"
+
+
 def _images(recipe: Recipe) -> tuple[Images, Images]:
     """Return the images to train on and those to monitor."""
     images = split_of(recipe.dataset, "train")
@@ -119,16 +142,18 @@ def _images(recipe: Recipe) -> tuple[Images, Images]:
         raise PipelineError(
             f"the recipe asks for {count} training images, {recipe.dataset} has {len(images)}"
         )
-    if count < recipe.monitor + recipe.batch:
-        raise PipelineError(
-            f"of {count} training images {recipe.monitor} are monitored and not trained on, which "
-            f"leaves less than a batch of {recipe.batch}"
-        )
-    return images[: count - recipe.monitor], images[count - recipe.monitor : count]
+    monitored = recipe.monitor if 2 * recipe.monitor <= count else count // 5
+    if monitored == 0:
+        raise PipelineError(f"{count} training images are too few to train on and to monitor")
+    return images[: count - monitored], images[count - monitored : count]
 
 
 def _arguments(recipe: Recipe, images: Images) -> dict[str, int]:
     """Return the arguments that the recipe's network is built with for these images."""
     _, channels, height, width = images.x.shape
-    classes = int(split_of(recipe.dataset, "train").y.max()) + 1
-    return arguments_for(recipe.model, channels, height, width, classes)
+    if recipe.augmentation is not None and recipe.augmentation.padding >= min(height, width):
+        raise PipelineError(
+            f"--augmentation.padding must be below {min(height, width)} for images of "
+            f"{height}x{width}, not {recipe.augmentation.padding}"
+        )
+    return arguments_for(recipe.model, channels, height, width, class_count(recipe.dataset))

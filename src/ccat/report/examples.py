@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from ccat.files import write_whole
+from ccat.files import whole_folder, write_whole
 
 
 def save_examples(out: Path, arrays: Mapping[str, NDArray[np.generic]]) -> None:
@@ -29,13 +29,13 @@ def save_examples(out: Path, arrays: Mapping[str, NDArray[np.generic]]) -> None:
         raise ValueError(
             f"examples are saved as a .npz file or into a folder without an ending, not {out}"
         )
-    out.mkdir(parents=True, exist_ok=True)
-    if any(out.iterdir()):
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ValueError(f"{out} is not empty: choose a new folder for the images")
-    for n in range(len(arrays["y"])):
-        shown = f"{arrays['prediction'][n]}-at-{100 * float(arrays['score'][n]):.0f}"
-        write_whole(out / f"{n:04d}-is-{arrays['y'][n]}.png", png(arrays["x"][n]))
-        write_whole(out / f"{n:04d}-taken-for-{shown}.png", png(arrays["x_adv"][n]))
+    with whole_folder(out) as folder:
+        for n in range(len(arrays["y"])):
+            shown = f"{arrays['prediction'][n]}-at-{100 * float(arrays['score'][n]):.0f}"
+            (folder / f"{n:04d}-is-{arrays['y'][n]}.png").write_bytes(png(arrays["x"][n]))
+            (folder / f"{n:04d}-taken-for-{shown}.png").write_bytes(png(arrays["x_adv"][n]))
 
 
 def png(image: NDArray[np.generic]) -> bytes:

@@ -188,8 +188,8 @@ def page(
         title=title,
         tpr=f"{100 * tpr:g} %",
         version=version("ccat-torch"),
-        css=(_HERE / "page.css").read_text(),
-        script="\n".join((_HERE / name).read_text() for name in _SCRIPTS),
+        css=(_HERE / "page.css").read_text(encoding="utf-8"),
+        script="\n".join((_HERE / name).read_text(encoding="utf-8") for name in _SCRIPTS),
         data=data,
         definitions={
             "clean": definitions(rates.CLEAN_RATES),

@@ -24,14 +24,14 @@ from typing import Any
 import torch
 from filelock import FileLock, Timeout
 
-from ccat import codec, sealed
+from ccat import codec, extensions, sealed
 from ccat.evaluation.results import Analysis
 from ccat.files import UNFINISHED, write_whole
 from ccat.overrides import flatten
 from ccat.rejection import Confidence, Rejection
 from ccat.runs.answers import AnswerFiles
 from ccat.runs.attempts import AttemptFiles
-from ccat.runs.folder import RUN_FILE, SCHEMA, Folder, RunError
+from ccat.runs.folder import RUN_FILE, SCHEMA, Folder, NotWrittenError, RunError
 from ccat.runs.training import MODEL, TRAINED, TrainingFiles
 from ccat.threats import Threat, UnknownThreat, label, read_threat
 from ccat.training import Recipe
@@ -105,6 +105,7 @@ class Run:
         """
         file = path / RUN_FILE
         advice = "restore it from a copy"
+        extensions.distrust_below(path)
         if not is_run(path):
             raise RunError(f"there is no run at {path}: `ccat runs` lists those there are")
         with Folder(path).reading(RUN_FILE, advice):
@@ -169,6 +170,13 @@ class Run:
                 f"{self.path} is in use by another process{holder and f' ({holder})'}: wait for "
                 f"it or stop it"
             ) from None
+        except OSError as refused:
+            file = self.path / _LOCK
+            why = (refused.strerror or str(refused)).lower()
+            raise NotWrittenError(
+                f"{file} cannot be locked ({why}): see that you may write to the run, and delete "
+                f"the file if it is a link"
+            ) from refused
         try:
             with suppress(OSError):  # a full disk must not keep anyone from pruning
                 holder = f"process {os.getpid()} on {platform.node()}"

@@ -55,7 +55,9 @@ class TrainingFiles:
         """
         advice = "restore it from a copy, or delete it"
         entries = self.folder.json_lines(LOG, advice)
-        if [entry.get("epoch") for entry in entries] != list(range(1, len(entries) + 1)):
+        numbers = [entry.get("epoch") for entry in entries]
+        first = numbers[0] if numbers else 1
+        if not isinstance(first, int) or numbers != list(range(first, first + len(numbers))):
             file = self.folder.path / LOG
             raise RunError(f"{file} is damaged (epochs are missing, or out of order); {advice}")
         return entries

@@ -75,7 +75,7 @@ def epochs(
 
     Raises:
         PipelineError: If the loss is no longer a number, if `start` is of another model, if a
-            batch cannot be shared by the processes, or if there are too few images for one.
+            batch cannot be shared by the processes.
         ValueError: If the method returns anything but a scalar tensor with a gradient.
 
     """
@@ -84,11 +84,9 @@ def epochs(
             f"a batch of {recipe.batch} cannot be shared by {ranks.count} processes: set --batch "
             f"to a multiple of {ranks.count}"
         )
-    if len(training) < recipe.batch:
-        raise PipelineError(
-            f"{len(training)} training images are less than one batch of {recipe.batch}: set "
-            f"--batch to fewer"
-        )
+    size = min(recipe.batch, len(training) // ranks.count * ranks.count)
+    if size == 0:
+        raise PipelineError(f"{len(training)} images are too few for {ranks.count} processes")
     model, forward = ranks.wrap(model)
     optimiser = SGD(
         model.parameters(), lr=recipe.rate, momentum=recipe.momentum, weight_decay=recipe.decay
@@ -97,14 +95,14 @@ def epochs(
         _restore(start, model, optimiser, generator)
     device = next(model.parameters()).device
     x, y = training.x.to(device), training.y.to(device)
-    steps = len(x) // recipe.batch
+    steps = len(x) // size
 
     for epoch in range(start.epoch if start else 0, recipe.epochs):
         began, total = time.monotonic(), 0.0
         model.train()
         forward.train()
-        order = torch.randperm(len(x), generator=generator)[: steps * recipe.batch]
-        for step, batch in enumerate(order.view(steps, recipe.batch).to(device)):
+        order = torch.randperm(len(x), generator=generator)[: steps * size]
+        for step, batch in enumerate(order.view(steps, size).to(device)):
             for group in optimiser.param_groups:
                 group["lr"] = recipe.rate * recipe.schedule(epoch + step / steps, recipe.epochs)
             rows = ranks.share(batch)
@@ -184,8 +182,8 @@ def _state(epoch: int, model: nn.Module, optimiser: SGD, generator: Generator) -
     """Copy all that the next epoch depends on, because training changes the originals."""
     tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
     for name, weight in model.named_parameters():
-        if (momentum := optimiser.state[weight].get("momentum_buffer")) is not None:
-            tensors[f"momentum.{name}"] = momentum
+        momentum = optimiser.state[weight].get("momentum_buffer")
+        tensors[f"momentum.{name}"] = torch.zeros_like(weight) if momentum is None else momentum
     copies = {name: value.detach().clone() for name, value in tensors.items()}
     return State(epoch, {**copies, "generator": generator.get_state()})
 
@@ -199,12 +197,15 @@ def _restore(start: State, model: nn.Module, optimiser: SGD, generator: Generato
     }
     try:
         model.load_state_dict(weights)
-    except RuntimeError as wrong:
-        raise PipelineError(
-            "the checkpoint of the run does not fit its model; delete it to train from the "
-            "beginning"
-        ) from wrong
-    for name, weight in model.named_parameters():
-        if (momentum := start.tensors.get(f"momentum.{name}")) is not None:
+        for name, weight in model.named_parameters():
+            momentum = start.tensors[f"momentum.{name}"]
+            if momentum.shape != weight.shape or not momentum.isfinite().all():
+                raise ValueError(f"its momentum of {name} does not fit")
             optimiser.state[weight]["momentum_buffer"] = momentum.to(weight.device, copy=True)
-    generator.set_state(start.tensors["generator"])
+        generator.set_state(start.tensors["generator"])
+    except (RuntimeError, ValueError, TypeError, KeyError) as wrong:
+        first = str(wrong).splitlines()[0] if str(wrong) else type(wrong).__name__
+        raise PipelineError(
+            f"the checkpoint of the run does not fit its model ({first}); delete it to train from "
+            f"the beginning"
+        ) from wrong

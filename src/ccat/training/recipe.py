@@ -40,8 +40,9 @@ class Recipe:
         dataset: A data set of the catalogue, or a directory of your own images.
         model: A network of `MODELS`, or `package.module:factory` of your own.
         images: Use only the first so many images of the training split; None uses all.
-        monitor: Of these images, the last so many are not trained on but watched by the probe.
-        batch: Images per step, over all processes.
+        monitor: Of these images, the last so many are not trained on but watched by the probe; a
+            fifth of them if that would be more than half.
+        batch: Images per step, over all processes; all of them if there are fewer.
         rate: The learning rate that the schedule starts from.
         momentum: The momentum of SGD.
         decay: The weight decay of SGD.
@@ -74,11 +75,8 @@ class Recipe:
             )
         for name in ("epochs", "monitor", "batch"):
             require_count(f"Recipe: {name}", getattr(self, name))
-        if self.images is not None and self.images < self.monitor + self.batch:
-            raise ValueError(
-                f"Recipe: {self.images} images are fewer than one batch of {self.batch} and the "
-                f"{self.monitor} to monitor"
-            )
+        if self.images is not None:
+            require_count("Recipe: images", self.images)
         require_number("Recipe: rate", self.rate, 0)
         require_number("Recipe: momentum", self.momentum, 0, 1, low_too=True)
         require_number("Recipe: decay", self.decay, 0, 1, low_too=True)

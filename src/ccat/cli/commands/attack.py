@@ -21,6 +21,7 @@ from ccat.cli.options import (
     run_named,
     typed_threat,
 )
+from ccat.data import counted
 from ccat.engine import Local
 from ccat.overrides import typed_instance
 from ccat.pipeline.answers import split_shape
@@ -29,6 +30,8 @@ from ccat.progress import ProgressBar, duration
 from ccat.rejection import Rejection
 from ccat.report import markdown
 from ccat.runs import Run, is_run
+
+EXAMPLES = 200  # test images that are attacked by default
 
 
 def add_options(command: ArgumentParser) -> None:
@@ -73,7 +76,7 @@ def add_suite(command: ArgumentParser) -> None:
         help="attack within this one, such as Linf:8/255; repeatable",
     )
     command.add_argument(
-        "--examples", type=int, default=200, help="test images, in hundreds (default: 200)"
+        "--examples", type=int, help="test images, in hundreds (default: 200, or all there are)"
     )
     command.add_argument(
         "--keep",
@@ -93,20 +96,20 @@ def add_suite(command: ArgumentParser) -> None:
 def attack_run(run: Run, options: Namespace, *, forecast: bool = False) -> None:
     """Attack a run with what the options of `add_suite` choose, or forecast the cost."""
     engine, device = engine_of(options)
+    there = len(counted(run.recipe.dataset))
+    examples = min(EXAMPLES, there) if options.examples is None else options.examples
     cases = chosen_cases(run, options, run.rejection)
     if forecast:
         if not isinstance(engine, Local):
             raise ValueError("--dry-run times passes on this machine: leave --engine ray out")
-        costs, batch = dry_run(
-            run, cases, options.examples, engine, device, options.keep, options.batch
-        )
+        costs, batch = dry_run(run, cases, examples, engine, device, options.keep, options.batch)
         print(_forecast(costs, batch, engine.workers))
         return
     computed = attack(
         run,
         _as_typed(options),
         cases,
-        options.examples,
+        examples,
         engine,
         device,
         ProgressBar(run.path.name),

@@ -2,13 +2,13 @@
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ccat.cli.options import add_device, add_trust, device_of, run_named, typed_threat
+from ccat.data.npz import read_npz
 from ccat.pipeline.examples import score
 from ccat.threats import label
 
@@ -36,9 +36,8 @@ def run(options: Namespace) -> None:
 
 
 def _read(file: Path) -> Tensor:
-    errors = (KeyError, ValueError, IndexError, TypeError, AttributeError, EOFError, BadZipFile)
+    (found,) = read_npz(file, ["x_adv"], "x_adv, the adversarial examples")
     try:
-        with file.open("rb") as raw, np.load(raw, allow_pickle=False) as arrays:
-            return torch.from_numpy(arrays["x_adv"])
-    except errors as wrong:
-        raise ValueError(f"{file} is not an .npz file with an array x_adv ({wrong})") from wrong
+        return torch.from_numpy(np.ascontiguousarray(found))
+    except TypeError as wrong:
+        raise ValueError(f"{file}: x_adv holds no numbers that torch knows ({wrong})") from wrong

@@ -1,5 +1,6 @@
 """`ccat train`: train a model by a recipe, with any of its fields set."""
 
+import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,10 +9,10 @@ import torch
 
 from ccat import codec, extensions
 from ccat.catalog import RECIPES
-from ccat.cli.options import add_device, count, device_of, entry
+from ccat.cli.options import add_device, device_of, entry, threads
 from ccat.data import UNVERIFIED
 from ccat.overrides import override, typed_instance
-from ccat.pipeline.train import begin, help_train, train
+from ccat.pipeline.train import begin, composition, help_train, train
 from ccat.progress import ProgressBar
 from ccat.training import Method, Recipe
 from ccat.training.distributed import init
@@ -45,7 +46,7 @@ def add_options(command: ArgumentParser) -> None:
     )
     command.add_argument(
         "--threads",
-        type=count,
+        type=threads,
         default=1,
         help="more than one is faster on large models, but not bit-identical (default: 1)",
     )
@@ -71,11 +72,17 @@ def run(options: Namespace) -> None:
             ranks.broadcast(True)  # the others have nothing to do
             raise
         there = made.training.trained
+        if not there:
+            print(composition(recipe), file=sys.stderr)
         train(made, device, ProgressBar(recipe.name), ranks, tensorboard=options.tensorboard)
     if there:
         print(f"{made.path} is already trained")
         return
-    last = made.training.log()[-1]
+    log = made.training.log()
+    if not log:
+        print(f"{made.path} is trained; its log is missing")
+        return
+    last = log[-1]
     print(
         f"{made.path}: after {last['epoch']} epochs {100 * last['clean_error']:.1f} % of the "
         f"monitored training images are wrong, {100 * last['adversarial_error']:.1f} % under a "

@@ -9,13 +9,13 @@ import zlib
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 
 from ccat.data.corruptions.families import FAMILIES, Corruption, require_libraries
 from ccat.data.corruptions.pixels import as_bytes, as_floats
 from ccat.data.images import Images
+from ccat.files import whole_folder
 
 GENERATED = "generated.json"  # a file that tells a generated family from the published one
 _FOLDERS = {"mnist-c": "mnist_c", "cifar10-c": "CIFAR-10-C"}
@@ -92,13 +92,9 @@ def generate(
     require_libraries(table)
     if folder.exists():
         raise ValueError(f"{folder} is there already: choose another --out, or delete it")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as name:
-        unfinished = Path(name) / "whole"
-        unfinished.mkdir()
-        (unfinished / GENERATED).write_text(
-            json.dumps({"family": family, "seed": seed, "images": len(images)}) + "\n"
-        )
+    with whole_folder(folder) as unfinished:
+        made = {"family": family, "seed": seed, "images": len(images)}
+        (unfinished / GENERATED).write_text(json.dumps(made) + "\n", encoding="utf-8")
         for done, (corruption, levels) in enumerate(table.items(), start=1):
             parts = [
                 corrupted(images, table, corruption, severity, seed)
@@ -114,7 +110,6 @@ def generate(
                 (unfinished / file).parent.mkdir(exist_ok=True)
                 np.save(unfinished / file, array, allow_pickle=False)
             progress(done, len(table), corruption)
-        unfinished.rename(folder)
 
 
 def _load(images: Path, labels: Path, rows: slice) -> Images:
