@@ -116,7 +116,7 @@ def _where(name: str) -> str:
     module, path, origin = "", [*sys.path, str(Path.cwd())], ""
     for part in name.partition(":")[0].split("."):
         module = f"{module}.{part}".lstrip(".")
-        spec = PathFinder.find_spec(module, path)
+        spec = PathFinder.find_spec(part, path)
         if spec is None:
             own = module in sys.builtin_module_names
             return "a part of Python" if own else f"there is no module {module} here"
