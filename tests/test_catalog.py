@@ -28,6 +28,7 @@ from ccat import (
     Problem,
     Refined,
     Suite,
+    Threat,
     create_model,
 )
 from ccat.attacks.external import as_attack
@@ -39,6 +40,10 @@ from ccat.rejection import Aware
 from ccat.threats import label
 
 MNIST = (1, 28, 28)
+
+
+def on(*threats: Threat) -> list[Condition]:
+    return [Condition(threat) for threat in threats]
 
 
 def shortened(case: Case) -> Case:
@@ -128,10 +133,10 @@ def test_a_part_of_a_suite_is_chosen_by_name_and_threat() -> None:
         ("Square", "Linf:0.4"),
         ("Square", "L2:3"),
     ]
-    assert {label(c.threat) for c in select("quick", MNIST, threats=[L1(18.0)])} == {"L1:18"}
-    assert [c.name for c in select("quick", MNIST, "*CE*", [Linf(0.3)])] == ["APGD-CE random"]
-    assert select("quick", MNIST, threats=[L1(18.0), L1(18.0)]) == select(
-        "quick", MNIST, threats=[L1(18.0)]
+    assert {label(c.threat) for c in select("quick", MNIST, conditions=on(L1(18.0)))} == {"L1:18"}
+    assert [c.name for c in select("quick", MNIST, "*CE*", on(Linf(0.3)))] == ["APGD-CE random"]
+    assert select("quick", MNIST, conditions=on(L1(18.0), L1(18.0))) == select(
+        "quick", MNIST, conditions=on(L1(18.0))
     )
     with pytest.raises(
         ValueError,
@@ -139,7 +144,7 @@ def test_a_part_of_a_suite_is_chosen_by_name_and_threat() -> None:
     ):
         select("demo", MNIST, "square*")
     with pytest.raises(ValueError, match=r"no case of suite demo within L0:3 is called '\*then"):
-        select("demo", MNIST, "*then apgd-conf", [Linf(0.2), Frame(2), L0(3)])
+        select("demo", MNIST, "*then apgd-conf", on(Linf(0.2), Frame(2), L0(3)))
     with pytest.raises(ValueError, match="there is no suite 'fast'; there are paper-mnist, "):
         select("fast", MNIST)
 
@@ -147,7 +152,7 @@ def test_a_part_of_a_suite_is_chosen_by_name_and_threat() -> None:
 def test_threats_that_a_suite_does_not_have_are_attacked_as_it_attacks_its_own() -> None:
     """Around images of any size; the rates are the suite's own in parts of ε."""
     quick = SUITES["quick"].cases
-    cases = select("quick", (3, 64, 48), threats=[Linf(8 / 255), L0(5)])
+    cases = select("quick", (3, 64, 48), conditions=on(Linf(8 / 255), L0(5)))
     assert [c.name for c in cases if c.threat == L0(5)] == [
         c.name for c in quick if c.threat == L0(15)
     ]
@@ -155,19 +160,25 @@ def test_threats_that_a_suite_does_not_have_are_attacked_as_it_attacks_its_own()
         c.attack.rate for c in cases if isinstance(c.attack, PGD) and c.threat == Linf(8 / 255)
     ] == [0.00105, 0.00523]
     own = [c for c in quick if c.threat in (L2(3.0), L1(18.0))]
-    for mine, scaled in zip(own, within("quick", L2(3.0), L1(18.0)), strict=True):
+    for mine, scaled in zip(own, within("quick", *on(L2(3.0), L1(18.0))), strict=True):
         assert type(mine.attack) is type(scaled.attack)
         assert getattr(scaled.attack, "rate", 1.0) == pytest.approx(
             getattr(mine.attack, "rate", 1.0), rel=0.1
         )
-    both = select("quick", MNIST, threats=[Linf(0.3), Linf(0.2)])
-    assert set(both) > {c for c in quick if c.threat == Linf(0.3)}
-    assert {label(c.threat) for c in both} == {"Linf:0.3", "Linf:0.2"}
+    both = select("quick", MNIST, conditions=on(Linf(0.3), Linf(0.2)))
+    assert set(both) > {c for c in quick if c.condition == Condition(Linf(0.3))}
+    assert {c.condition for c in both} == set(on(Linf(0.3), Linf(0.2))), "no noise unasked"
+    noise = Condition(Linf(0.3), "noise")
+    assert set(select("quick", MNIST, conditions=[noise])) == {
+        c for c in quick if c.condition == noise
+    }
+    other = select("quick", (3, 64, 48), conditions=[Condition(L0(5), "noise")])
+    assert {(c.source, c.objective) for c in other} == {("noise", any_class_confidence)}
     with pytest.raises(
         ValueError,
         match="suite paper-mnist has its own threats only; use demo, quick, standard, ",
     ):
-        select("paper-mnist", MNIST, threats=[Linf(0.2)])
+        select("paper-mnist", MNIST, conditions=on(Linf(0.2)))
 
 
 def test_a_suite_for_images_of_another_size_is_refused() -> None:
@@ -189,9 +200,9 @@ def test_a_suite_of_ones_own_is_an_entry_of_the_table(monkeypatch: pytest.Monkey
     monkeypatch.setitem(SUITES, "mine", Suite((mine,), (1, 8, 8)))
     assert select("mine", (1, 8, 8)) == (mine,)
     with pytest.raises(ValueError, match="suite mine has its own threats only"):
-        select("mine", (1, 8, 8), threats=[Linf(0.2)])
+        select("mine", (1, 8, 8), conditions=on(Linf(0.2)))
     monkeypatch.setitem(SUITES, "mine", Suite((mine,), (1, 8, 8), Effort(3, 6)))
-    others = select("mine", (1, 8, 8), threats=[Linf(0.2)])
+    others = select("mine", (1, 8, 8), conditions=on(Linf(0.2)))
     assert [c.attack.iterations for c in others if isinstance(c.attack, PGD)] == [3, 3]
 
 
@@ -214,8 +225,8 @@ def conditions(cases: tuple[Case, ...]) -> set[Condition]:
 
 @pytest.mark.parametrize("threats", [(), (L1(7.0), L0(3), Frame(1))])
 def test_attacks_that_know_the_detector_are_added_for_every_condition(threats: Any) -> None:
-    unaware = select("quick", MNIST, threats=threats)
-    every = select("quick", MNIST, threats=threats, rejection=Detection("lid"))
+    unaware = select("quick", MNIST, conditions=on(*threats))
+    every = select("quick", MNIST, conditions=on(*threats), rejection=Detection("lid"))
     assert every[: len(unaware)] == unaware
     added = every[len(unaware) :]
     assert conditions(added) == conditions(unaware)
@@ -225,12 +236,12 @@ def test_attacks_that_know_the_detector_are_added_for_every_condition(threats: A
     assert all(case.family.startswith("aware ") for case in added)
     assert all(case.name.startswith("aware ") for case in added)
     assert all(case.attack.cost(MNIST).backwards == 200 for case in added)
-    assert select("quick", MNIST, threats=threats, rejection=Confidence()) == unaware
+    assert select("quick", MNIST, conditions=on(*threats), rejection=Confidence()) == unaware
     assert aware(unaware, ()) == ()
 
 
 def test_a_part_of_the_attacks_that_know_the_detector_is_chosen_by_name() -> None:
-    found = select("quick", MNIST, "aware apgd*", [Linf(0.3)], Detection("lid"))
+    found = select("quick", MNIST, "aware apgd*", on(Linf(0.3)), Detection("lid"))
     assert {type(case.attack) for case in found} == {APGD}
     assert [case.name for case in found if case.source == "test"] == [
         f"aware APGD, penalty {penalty:g}" for penalty in (0.3, 1, 3)
@@ -257,10 +268,10 @@ def unmoved(x: Tensor, y: Tensor) -> Tensor:
 def test_attacks_of_ones_own_become_cases_within_each_threat() -> None:
     """They are named after their class or function, and numbered if several share the name."""
     attacks = [Still(), PGD(3, 0.1), Still(2), as_attack(unmoved)]
-    cases = cases_of(attacks, [Linf(0.1), L2(1.0)])
+    cases = cases_of(attacks, on(Linf(0.1), L2(1.0)))
     assert [case.name for case in cases] == 2 * ["Still 1", "PGD", "Still 2", "unmoved"]
     assert [label(case.threat) for case in cases] == 4 * ["Linf:0.1"] + 4 * ["L2:1"]
     assert [case.attack for case in cases[:4]] == attacks
     assert [case.family for case in cases[:2]] == ["Still 1", "PGD"]
     with pytest.raises(ValueError, match="case 'APGD': APGD does not support the threat L0:3"):
-        cases_of([APGD(3)], [L0(3)])
+        cases_of([APGD(3)], on(L0(3)))

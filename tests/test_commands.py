@@ -102,7 +102,7 @@ def test_lists_and_data(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("export tiny --threat Linf:0.1 --out x.csv", "was not attacked"),
         ("score tiny truncated.npz --threat Linf:0.2 --name a", "not an .npz file"),
         ("score tiny empty.npz --threat Linf:0.2 --name a", "not an .npz file"),
-        ("score tiny scalar.npz --threat Linf:0.2 --name a", "hundreds of them or all 9000"),
+        ("score tiny scalar.npz --threat Linf:0.2 --name a", "up to 9000 of shape (1, 28, 28)"),
         ("evaluate tiny --tpr 99", "0.99 for 99 %"),
         ("evaluate tiny --tpr x", "must be a finite number"),
         ("export tiny --threat Linf:0.9 --out x.npz", "was not attacked within Linf:0.9"),

@@ -35,6 +35,7 @@ def members(outcomes: RunOutcomes, threat: Linf, within: Linf) -> list[int]:
     return [n for n in found if outcomes.attempts[n].condition == Condition(within)]
 
 
+@pytest.mark.filterwarnings("default:.*calibration images support a TPR")
 def test_a_run_that_rejects_by_a_detector(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -1,5 +1,6 @@
 """Attacking runs: nothing twice, nothing lost, and the same whatever the order and the workers."""
 
+import json
 import random
 import shutil
 import signal
@@ -151,13 +152,20 @@ def test_an_unfinished_suite_is_said(trained: Run, capsys: pytest.CaptureFixture
     folders = sorted((trained.path / "attempts").iterdir())
     (folders[0] / "0001.safetensors").unlink()
     shutil.rmtree(folders[1])
+    shown = says(capsys, "evaluate", "tiny", "--tpr", "0.9")
     assert (
         "2 of 6 attempts are not finished; "
         "`ccat attack runs/tiny --suite tiny --examples 200` continues"
-    ) in says(capsys, "evaluate", "tiny", "--tpr", "0.9")
+    ) in shown
+    assert "† attacks that were asked for are not finished" in shown
+    marked = [cell for cell in table(shown).values() if "†" in cell]
+    assert 1 <= len(marked) <= 3, "beside every number that they touch, and no other"
+    stored = json.loads((trained.path / "evaluation.json").read_text())["evaluations"][0]
+    assert sum(bool(one["unfinished"]) for one in stored["attacks"]) == len(marked)
     assert "3 blocks computed" in says(capsys, *ATTACK, "--examples", "200")
 
 
+@pytest.mark.filterwarnings("default:.*calibration images support a TPR")
 def test_weights_that_change_under_an_attack_are_noticed(
     trained: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,6 +182,7 @@ def test_weights_that_change_under_an_attack_are_noticed(
     assert not list(Run.open(trained.path).attempts.all())
 
 
+@pytest.mark.filterwarnings("default:.*calibration images support a TPR")
 def test_weights_changed_under_stored_attempts_are_noticed(
     trained: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:

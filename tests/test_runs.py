@@ -235,16 +235,16 @@ def test_perturbations_are_kept_by_condition_and_judge(run: Run) -> None:
 def test_the_plan_remembers_the_last_of_each_suite(run: Run) -> None:
     weights = run.weights
     assert run.attempts.plan() == []
-    run.attempts.add_to_plan("--suite quick", 100, ["a"], weights)
-    run.attempts.add_to_plan("--suite other", 100, ["b"], weights)
-    run.attempts.add_to_plan("--suite quick", 200, ["a", "c"], weights)
-    run.attempts.add_to_plan("--suite quick", 50, ["a", "c"], weights)
+    run.attempts.add_to_plan("--suite quick", 100, {"a": "x"}, weights)
+    run.attempts.add_to_plan("--suite other", 100, {"b": "y"}, weights)
+    run.attempts.add_to_plan("--suite quick", 200, {"a": "x", "c": "x"}, weights)
+    run.attempts.add_to_plan("--suite quick", 50, {"a": "x", "c": "x"}, weights)
     plan = run.attempts.plan()
     assert [(one["suite"], one["examples"], one["keys"]) for one in plan] == [
-        ("--suite other", 100, ["b"]),
-        ("--suite quick", 200, ["a", "c"]),
+        ("--suite other", 100, {"b": "y"}),
+        ("--suite quick", 200, {"a": "x", "c": "x"}),
     ]
-    run.attempts.add_to_plan("--suite quick", 100, ["a"], "other weights")
+    run.attempts.add_to_plan("--suite quick", 100, {"a": "x"}, "other weights")
     assert [(one["examples"], one["weights"]) for one in run.attempts.plan()] == [
         (100, "other weights")
     ]

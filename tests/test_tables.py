@@ -61,7 +61,7 @@ def test_the_document_follows_its_schema() -> None:
         (("attacks", 0, "pooled", "rates", "robust_error", "value"), 50),
         (("attacks", 0, "pooled", "rates", "surprise"), {"value": 0, "low": 0, "high": 0}),
         (("attacks", 0, "pooled", "rates"), {}),
-        (("attacks", 0, "pooled", "seconds"), None),
+        (("attacks", 0, "pooled", "forwards"), None),
         (("attacks", 0, "condition", "source"), "train"),
         (("attacks", 0, "seen"), "yes"),
         (("rates", "error"), 0.5),
@@ -146,7 +146,7 @@ def test_formats() -> None:
         ["", "", "", "", ""],
     ]
     tex = FORMATS["tex"](TABLE)
-    assert r"a\_b\textbar{}$<$c$>$ & 50.0$^*$ {\scriptsize [25.0, 100.0]} & 3 \\" in tex
+    assert r"a\_b\textbar{}$<$c$>$ & 50.0$^{*}$ {\scriptsize [25.0, 100.0]} & 3 \\" in tex
     assert r"Odd \& ends. 100 \% of $\tau$" in tex
     assert tex.count("{") == tex.count("}")
 

@@ -9,7 +9,16 @@ from types import MappingProxyType
 import torch
 from torch import Tensor, nn
 
-from ccat.api.inputs import AttackLike, Labelled, cases_for, device_of, require_logits, split
+from ccat.api.inputs import (
+    AttackLike,
+    Labelled,
+    Within,
+    cases_for,
+    device_of,
+    dtype_of,
+    require_logits,
+    split,
+)
 from ccat.attacking import (
     BLOCK,
     Block,
@@ -31,6 +40,7 @@ from ccat.attacking.outcomes import Clean, attempt_outcomes, clean_outcomes, gro
 from ccat.attacks import frozen
 from ccat.attacks.inputs import require_model
 from ccat.checks import require_count
+from ccat.data import Images
 from ccat.engine import Here
 from ccat.errors import PipelineError
 from ccat.evaluation.evaluate import evaluate as evaluate_outcomes
@@ -83,8 +93,8 @@ def evaluate(
     images: Tensor,
     labels: Tensor,
     *,
-    calibration: Labelled | None = None,
-    threats: Threat | Sequence[Threat] = (),
+    calibration: Labelled | Images | None = None,
+    threats: Within | Sequence[Within] = (),
     suite: str | Sequence[Case] | None = "standard",
     attacks: Sequence[AttackLike] = (),
     rejection: Judge | None = None,
@@ -105,7 +115,8 @@ def evaluate(
         calibration: Other images and labels, which choose τ so that a share `tpr` of the correct
             ones is accepted. By default the last images, up to 1000 but at most half, are split
             off, and the table says so.
-        threats: What the attacker may do; by default the suite's own for such images.
+        threats: What the attacker may do to images, or a `Condition` for noise; by default the
+            suite's own for such images.
         suite: The attacks: the name of a suite, cases of your own, or None for `attacks` only.
         attacks: More attacks, of yours or others, each made within every threat; a function
             `(x, y) -> x_adv` will do.
@@ -125,6 +136,7 @@ def evaluate(
         ValueError: If images, labels, model, attacks or numbers do not fit.
     """
     (x, y), (x_val, y_val), notes = split(images, labels, calibration)
+    x, x_val = (part.to(dtype_of(model)) for part in (x, x_val))
     device = device_of(model)
     require_model(model, x[:1].to(device))
     require_logits(model, x, y, device)

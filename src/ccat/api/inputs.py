@@ -10,19 +10,20 @@ from ccat.attacking import Case
 from ccat.attacks import Attack, frozen
 from ccat.attacks.external import as_attack
 from ccat.attacks.inputs import require_answers, require_batch, require_classes
-from ccat.catalog.suites import cases_of, select
-from ccat.data.images import to_floats
+from ccat.catalog.suites import cases_of, conditions_of, select
+from ccat.data.images import Images, to_floats
 from ccat.data.splits import calibration_share
-from ccat.threats import Threat
+from ccat.threats import Condition, Threat
 
 Labelled = tuple[Tensor, Tensor]
+Within = Threat | Condition
 AttackLike = Attack | Callable[[Tensor, Tensor], Tensor]
 
 
 def cases_for(
     suite: str | Sequence[Case] | None,
     x: Tensor,
-    threats: Threat | Sequence[Threat],
+    threats: Within | Sequence[Within],
     attacks: Sequence[AttackLike],
 ) -> tuple[Case, ...]:
     """Return the cases that a suite and further attacks amount to, for images x.
@@ -32,12 +33,10 @@ def cases_for(
     """
     given: Any = threats
     several = isinstance(given, Sequence) and not isinstance(given, str)
-    within: tuple[Threat, ...] = tuple(given) if several else (given,)
-    for threat in within:
-        require_threat(threat)
+    within = [_condition(one) for one in (given if several else (given,))]
     chosen: tuple[Case, ...] = ()
     if isinstance(suite, str):
-        chosen = select(suite, tuple(x.shape[1:]), threats=within)
+        chosen = select(suite, tuple(x.shape[1:]), conditions=within)
     elif suite is not None:
         chosen = _own_cases(suite)
         if chosen and within and not attacks:
@@ -46,13 +45,23 @@ def cases_for(
                 "suite by name and for attacks"
             )
     if attacks and not within:
-        within = tuple(dict.fromkeys(case.threat for case in chosen if case.source == "test"))
+        within = conditions_of(chosen)
         if not within:
             raise ValueError("within which threats? Pass threats=[ccat.Linf(8 / 255)]")
     cases = (*chosen, *cases_of([as_attack(one) for one in attacks], within))
     if not cases:
         raise ValueError("there is nothing to attack with: pass a suite, or attacks")
     return cases
+
+
+def _condition(one: object) -> Condition:
+    """Return a condition as it is, and a threat as one on images."""
+    if isinstance(one, Condition):
+        require_threat(one.threat)
+        return one
+    require_threat(one)
+    threat: Any = one
+    return Condition(threat)
 
 
 def require_threat(threat: object) -> None:
@@ -78,8 +87,15 @@ def device_of(model: nn.Module) -> torch.device:
     return next((weight.device for weight in model.parameters()), torch.device("cpu"))
 
 
+def dtype_of(model: nn.Module) -> torch.dtype:
+    """Return the type of images that a model takes: float64 if its weights are, else float32."""
+    weights = model.parameters() if isinstance(model, nn.Module) else ()
+    doubles = any(weight.dtype == torch.float64 for weight in weights)
+    return torch.float64 if doubles else torch.float32
+
+
 def split(
-    images: Tensor, labels: Tensor, calibration: Labelled | None
+    images: Tensor, labels: Tensor, calibration: Labelled | Images | None
 ) -> tuple[Labelled, Labelled, tuple[str, ...]]:
     """Return what is counted, what chooses τ, and a note if they had to be split here.
 
@@ -87,6 +103,8 @@ def split(
         ValueError: If images or labels are not valid.
     """
     x, y = _checked(images, labels)
+    if isinstance(calibration, Images):
+        calibration = (calibration.x, calibration.y)
     if calibration is not None:
         if not isinstance(calibration, tuple | list) or len(calibration) != 2:
             raise ValueError("calibration must be a pair (images, labels)")

@@ -179,9 +179,14 @@ def worst_of_block(
 
 
 def merge(one: Worst, other: Worst | None) -> Worst:
-    """Return, per example, the worse of two; the order does not matter."""
+    """Return, per example, the worse of two; the order does not matter.
+
+    Examples that only one of them has are taken from it.
+    """
     if other is None:
         return one
+    longest = max(len(one.by), len(other.by))
+    one, other = _filled(one, longest), _filled(other, longest)
     earlier = (one.score == other.score) & (one.by < other.by)
     first = (one.score > other.score) | earlier
     return Worst(
@@ -189,6 +194,19 @@ def merge(one: Worst, other: Worst | None) -> Worst:
         torch.where(first, one.score, other.score),
         torch.where(first, one.by, other.by),
         one.of | other.of,
+    )
+
+
+def _filled(worst: Worst, count: int) -> Worst:
+    """Return the same for more examples, none of which is wrong."""
+    more = count - len(worst.by)
+    if more == 0:
+        return worst
+    return Worst(
+        torch.cat([worst.delta, worst.delta.new_zeros(more, *worst.delta.shape[1:])]),
+        torch.cat([worst.score, worst.score.new_full((more,), -torch.inf)]),
+        torch.cat([worst.by, worst.by.new_full((more,), NOBODY)]),
+        worst.of,
     )
 
 

@@ -71,6 +71,8 @@ def require_answers(logits: Tensor, count: int) -> None:
         raise ValueError(
             f"the model must return logits of shape ({count}, K) with K at least 2, not {shape}"
         )
+    if not logits.is_floating_point():
+        raise ValueError(f"the model must return floating-point logits, not {logits.dtype}")
 
 
 def require_classes(logits: Tensor, labels: Tensor) -> None:
@@ -100,6 +102,11 @@ def require_model(model: nn.Module, x: Tensor) -> None:
             f"Problem(x, threat, score)"
         )
     weight = next((weight for weight in model.parameters() if weight.is_floating_point()), x)
+    if weight.dtype not in (torch.float32, torch.float64):
+        raise ValueError(
+            f"the model's weights are {weight.dtype}, and attacks need float32 or float64: "
+            f"call model.float()"
+        )
     if (weight.dtype, weight.device) != (x.dtype, x.device):
         raise ValueError(
             f"the images are {x.dtype} on {x.device}, the model is {weight.dtype} on "

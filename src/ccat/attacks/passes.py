@@ -174,7 +174,7 @@ class ModelScore:
         if not self.met:
             require_classes(logits, self.labels)
             self.met = True
-        return self.objective(logits, self.labels[rows])
+        return self.objective(logits.to(images.dtype), self.labels[rows])
 
 
 @contextmanager

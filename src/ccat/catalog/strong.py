@@ -38,10 +38,10 @@ def strong(threat: Threat, effort: Effort, rates: Rates | None = None) -> list[C
 
 
 def distal(threat: Threat, effort: Effort, rates: Rates | None = None) -> list[Case]:
-    """Return the strong attacks within a ball around noise instead of images."""
+    """Return the strong attacks within a threat around noise instead of images."""
     return [
         replace(case, objective=any_class_confidence, source="noise")
-        for case in _in_ball(threat, effort, rates or rates_for(threat))
+        for case in strong(threat, effort, rates)
         if case.objective is other_class_confidence
     ]
 

@@ -9,8 +9,9 @@ from ccat.attacking import Case
 from ccat.attacks import APGD, PGD, Attack, AutoAttack, External, Foolbox, Geometry, Refined
 from ccat.catalog.paper import paper_attacks, paper_rate
 from ccat.catalog.strong import Effort, Rates, distal, rates_for, strong
+from ccat.objectives import any_class_confidence, other_class_confidence
 from ccat.rejection import Aware, Confidence, Rejection
-from ccat.threats import L0, L1, L2, Frame, Linf, Threat, label
+from ccat.threats import L0, L1, L2, Condition, Frame, Linf, Threat
 
 __all__ = ["SUITES", "Suite", "cases_of", "paper_rate", "select", "within"]
 
@@ -63,8 +64,8 @@ SUITES: dict[str, Suite] = {
 }
 
 
-def within(name: str, *threats: Threat) -> tuple[Case, ...]:
-    """Return the attacks of a suite within any threats, at rates that fit their ε.
+def within(name: str, *conditions: Condition) -> tuple[Case, ...]:
+    """Return the attacks of a suite under any conditions, at rates that fit their ε.
 
     Raises:
         ValueError: If the suite has its own threats only.
@@ -75,14 +76,31 @@ def within(name: str, *threats: Threat) -> tuple[Case, ...]:
         raise ValueError(
             f"suite {name} has its own threats only; use {', '.join(others)} for others"
         )
-    return tuple(case for threat in threats for case in strong(threat, effort))
-
-
-def cases_of(attacks: Sequence[Attack], threats: Sequence[Threat]) -> tuple[Case, ...]:
-    """Return a case for each attack within each threat, named after the attack's class."""
     return tuple(
-        Case(_name(attack, attacks), threat, attack) for threat in threats for attack in attacks
+        case
+        for one in conditions
+        for case in (distal if one.on_noise else strong)(one.known_threat, effort)
     )
+
+
+def cases_of(attacks: Sequence[Attack], conditions: Sequence[Condition]) -> tuple[Case, ...]:
+    """Return a case for each attack under each condition, named after the attack's class."""
+    return tuple(
+        Case(
+            _name(attack, attacks),
+            one.known_threat,
+            attack,
+            any_class_confidence if one.on_noise else other_class_confidence,
+            source=one.source,
+        )
+        for one in conditions
+        for attack in attacks
+    )
+
+
+def conditions_of(cases: Sequence[Case]) -> list[Condition]:
+    """Return the conditions of some cases on images, each once."""
+    return list(dict.fromkeys(case.condition for case in cases if case.source == "test"))
 
 
 def aware(cases: Sequence[Case], objectives: Sequence[Aware]) -> tuple[Case, ...]:
@@ -104,7 +122,7 @@ def select(
     name: str,
     shape: Shape,
     only: str | None = None,
-    threats: Sequence[Threat] = (),
+    conditions: Sequence[Condition] = (),
     rejection: Rejection | None = None,
 ) -> tuple[Case, ...]:
     """Choose cases of a suite that attack images of a shape.
@@ -113,7 +131,7 @@ def select(
         name: The suite; where there is one for colour it is taken for colour images.
         shape: Of an image (C, H, W).
         only: A pattern of the cases' names, such as 'square*'.
-        threats: Only these; those that the suite does not have are attacked as its own are.
+        conditions: Only these; those that the suite does not have are attacked as its own are.
         rejection: What rejects; attacks that know it are added.
 
     Raises:
@@ -126,19 +144,19 @@ def select(
         name = f"{name}-colour"
     suite = SUITES[name]
     fits = shape == suite.shape
-    if not fits and not threats:
+    if not fits and not conditions:
         raise ValueError(_unfitting(name, shape))
-    threats = tuple(dict.fromkeys(threats))
-    own = [case for case in suite.cases if fits and (not threats or case.threat in threats)]
-    others = [threat for threat in threats if all(case.threat != threat for case in own)]
+    asked = list(dict.fromkeys(conditions))
+    own = [case for case in suite.cases if fits and (not asked or case.condition in asked)]
+    others = [one for one in asked if all(case.condition != one for case in own)]
     cases = (*own, *within(name, *others)) if others else tuple(own)
     cases = (*cases, *aware(cases, (rejection or Confidence()).objectives))
     chosen = tuple(
         case for case in cases if only is None or fnmatchcase(case.name.lower(), only.lower())
     )
-    missed = [threat for threat in threats if all(case.threat != threat for case in chosen)]
+    missed = [one for one in asked if all(case.condition != one for case in chosen)]
     if not chosen or missed:
-        where = f" within {label(missed[0])}" if missed and chosen else ""
+        where = f" within {missed[0].title}" if missed and chosen else ""
         names = ", ".join(dict.fromkeys(case.name for case in cases))
         raise ValueError(f"no case of suite {name}{where} is called {only!r}; there are {names}")
     return chosen

@@ -14,7 +14,7 @@ from ccat.checks import require_count
 from ccat.engine import Engine, Local, Ray, cores
 from ccat.overrides import parse
 from ccat.runs import Run, RunError, find_runs, is_run
-from ccat.threats import Threat, parse_threat
+from ccat.threats import Condition, Threat, parse_threat
 
 Named = TypeVar("Named")
 
@@ -52,6 +52,12 @@ def typed_threat(text: str) -> Threat:
     if extensions.is_name(name):
         extensions.load_typed(name)
     return parse_threat(text)
+
+
+def typed_condition(text: str) -> Condition:
+    """Return what a text names: a threat on images, or on noise as distal:Linf:0.3."""
+    noise = text.startswith("distal:")
+    return Condition(typed_threat(text.removeprefix("distal:")), "noise" if noise else "test")
 
 
 def device_of(options: Namespace) -> str:

@@ -157,6 +157,7 @@ def _under_attack(run: RunOutcomes, group: Group, at: _Threshold) -> UnderAttack
     return UnderAttack(
         condition=group.condition,
         seen=group.seen,
+        unfinished=group.unfinished,
         pooled=_pooled("worst case", run, group, at),
         families=tuple(_pooled(name, run, part, at) for name, part in families(run, group).items()),
         strongest=tuple(_pooled(_single(run, one), run, one, at) for one in ranked[:STRONGEST]),

@@ -123,6 +123,8 @@ class UnderAttack:
     Attributes:
         condition: What was attacked, and what the attacker was allowed to do.
         seen: Whether training has seen this threat.
+        unfinished: How many more attempts were asked for, and are not finished: the worst case can
+            only get worse.
         pooled: The worst case over all attempts.
         families: The worst case over the attempts of each kind of attack.
         strongest: Single attempts, the strongest first.
@@ -130,9 +132,15 @@ class UnderAttack:
 
     condition: "Condition"
     seen: bool
+    unfinished: Annotated[int, Bounds(0, nullable=False)]
     pooled: Pooled
     families: tuple[Pooled, ...]
     strongest: tuple[Pooled, ...]
+
+    @property
+    def mark(self) -> str:
+        """What stands beside its numbers: * if training has seen it, † if it is unfinished."""
+        return "*" * self.seen + "†" * bool(self.unfinished)
 
 
 @dataclass(frozen=True)

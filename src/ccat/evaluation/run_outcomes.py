@@ -77,12 +77,14 @@ class Group:
         seen: True if the model was trained with such attacks.
         judge: Who scores the images here, clean and attacked.
         members: The numbers of the attempts in `RunOutcomes.attempts`.
+        unfinished: How many more attempts were asked for, and are not finished.
     """
 
     condition: "Condition"
     seen: bool
     judge: str
     members: tuple[int, ...]
+    unfinished: int = 0
 
 
 @dataclass(frozen=True, eq=False)

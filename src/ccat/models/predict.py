@@ -19,7 +19,6 @@ def probabilities(model: nn.Module, x: Tensor, batch: int = 250) -> Tensor:
     """
     device = next((weight.device for weight in model.parameters()), x.device)
     with torch.no_grad():
-        parts = [
-            model(to_floats(part.to(device))).softmax(1).cpu() for part in torch.split(x, batch)
-        ]
-    return torch.cat(parts)
+        parts = [model(to_floats(part.to(device))) for part in torch.split(x, batch)]
+    kind = torch.promote_types(parts[0].dtype, torch.float32)
+    return torch.cat([logits.to(kind).softmax(1).cpu() for logits in parts])

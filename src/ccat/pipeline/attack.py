@@ -97,7 +97,7 @@ class RunResults:
         at = (self.run.weights, self.data)
         images = counted(self.run.recipe.dataset)
         _, y = block_of(images.x, images.y, attempt.case.source, number)
-        labels = None if condition.on_noise else y
+        labels = None if condition.on_noise else y[: len(block.value)]
         for judge in self._judges(attempt) if self.perturbations == "worst" else ():
             mine = worst_of_block(attempt.key, block, judge, labels, delta)
             worst = merge(mine, files.worst(condition, judge, number, *at))
@@ -163,7 +163,7 @@ def attack(
         if todo.units:
             engine.ready()
             _try_out(run, [unit.attempt.case for unit in todo.units], here)
-        keys = [attempt.key for attempt in todo.attempts]
+        keys = {attempt.key: attempt.case.condition.key for attempt in todo.attempts}
         run.attempts.add_to_plan(suite, examples, keys, run.weights)
         if todo.units:
             common = _common(run, examples, engine, device, todo.batch)

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ccat import codec
 from ccat.attacking.outcomes import (
@@ -14,11 +15,19 @@ from ccat.attacking.outcomes import (
 from ccat.data import calibration_size, data_digest, names_of_classes, split_of
 from ccat.errors import PipelineError
 from ccat.evaluation.metrics import Outcome
-from ccat.evaluation.results import Answers, AttemptOutcomes, Corrupted, Integers, RunOutcomes
+from ccat.evaluation.results import (
+    Answers,
+    AttemptOutcomes,
+    Corrupted,
+    Group,
+    Integers,
+    RunOutcomes,
+)
 from ccat.overrides import flatten
 from ccat.pipeline.answers import clean_probabilities, clean_scores, require_data
 from ccat.runs import Run
 from ccat.runs.attempts import StoredAttempt
+from ccat.threats import Condition
 
 
 def collect(run: Run, name: str | None = None, device: str = "cpu") -> RunOutcomes:
@@ -55,7 +64,7 @@ def collect(run: Run, name: str | None = None, device: str = "cpu") -> RunOutcom
         clean=clean.counted,
         calibration=clean.calibration[judges[0]],
         attempts=attempts,
-        groups=grouped(attempts, run.rejection, fitted, run.seen),
+        groups=_marked(run, grouped(attempts, run.rejection, fitted, run.seen), sizes),
         notes=(*_notes(run, sizes), *_judge_notes(run, late)),
         corrupted=_corrupted(run, labels[:-last], clean, judges[0]),
     )
@@ -95,6 +104,21 @@ def _require_current(run: Run, stored: StoredAttempt) -> None:
             f"`ccat prune {shlex.quote(str(run.path))}` deletes what belongs to other weights, "
             f"then attack again"
         )
+
+
+def _marked(run: Run, groups: Sequence[Group], stored: Mapping[str, int]) -> tuple[Group, ...]:
+    """Say of each group how many attempts were asked for that are not finished."""
+    short = {
+        key: Condition.parse(of)
+        for asked in run.attempts.plan()
+        if asked["weights"] == run.weights
+        for key, of in asked["keys"].items()
+        if stored.get(key, 0) < asked["examples"]
+    }
+    return tuple(
+        replace(group, unfinished=sum(map(group.condition.includes, short.values())))
+        for group in groups
+    )
 
 
 def _notes(run: Run, stored: Mapping[str, int]) -> tuple[str, ...]:

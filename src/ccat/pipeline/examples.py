@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -27,45 +28,61 @@ from ccat.runs import Run
 from ccat.threats import Condition, Linf, Threat, UnknownThreat
 
 
-def score(run: Run, x_adv: Tensor, threat: Threat, name: str, device: str) -> None:
+def score(run: Run, x_adv: Tensor, condition: Condition, name: str, device: str) -> None:
     """Store adversarial examples that were computed elsewhere as one more attempt.
 
     Args:
         run: A trained run.
-        x_adv: Examples of the first test images, whole blocks of them, as floats or bytes.
-        threat: What they are allowed; what rounding adds is projected away.
+        x_adv: Examples of the first test images, or of the first noise images, as floats or bytes.
+        condition: What they are allowed; what rounding adds is projected away.
         name: What the attempt is called.
         device: Where to compute.
 
     Raises:
-        PipelineError: If they are not examples of these images.
+        PipelineError: If they are not examples of these images, or are stored under another name.
         ValueError: If one lies outside of the threat; then none is stored.
     """
+    threat = condition.known_threat
     with run.writing():
         images = counted(run.recipe.dataset)
         require_data(run)
         count = len(x_adv) if x_adv.ndim else 0
-        whole = count % BLOCK == 0 or count == len(images)
-        if x_adv.shape[1:] != images.x.shape[1:] or not whole or not 0 < count <= len(images):
+        if x_adv.shape[1:] != images.x.shape[1:] or not 0 < count <= len(images):
             raise PipelineError(
-                f"expected adversarial examples of the first test images, hundreds of them or all "
-                f"{len(images)}, of shape {tuple(images.x.shape[1:])}, not {tuple(x_adv.shape)}"
+                f"expected adversarial examples of the first test images, up to {len(images)} of "
+                f"shape {tuple(images.x.shape[1:])}, not {tuple(x_adv.shape)}"
             )
         x_adv = to_floats(x_adv).float()
-        checked_delta(images[:count].floats(), x_adv, threat, name)
-        fit_missing(run, [threat], device, lambda *_: None)
-        data, fitted = data_digest(run.recipe.dataset), tuple(run.answers.detectors())
+        blocks = [
+            block_of(images.x, images.y, condition.source, n) for n in range(blocks_in(count))
+        ]
+        x = torch.cat([of for of, _ in blocks])[:count]
+        checked_delta(x, x_adv, threat, name)
+        data = data_digest(run.recipe.dataset)
         digest = hashlib.sha256(x_adv.numpy().tobytes()).hexdigest()
-        attempt = Attempt(Case(name, threat, Given(digest)), 0, run.weights, data)
-        results = RunResults(run, data, fitted)
+        case = Case(name, threat, Given(digest), source=condition.source)
+        attempt = Attempt(case, 0, run.weights, data)
+        _require_new(run, attempt)
+        fit_missing(run, [threat], device, lambda *_: None)
+        results = RunResults(run, data, tuple(run.answers.detectors()))
         model = model_of(run.path, run.weights, device)
         target = Target(model, run.rejection, judges_of(run, device))
-        for block in range(blocks_in(count)):
-            x, y = (part.to(device) for part in block_of(images.x, images.y, "test", block))
-            given = x_adv[block * BLOCK : (block + 1) * BLOCK].to(device)
+        for n, (of, labels) in enumerate(blocks):
+            given = x_adv[n * BLOCK : (n + 1) * BLOCK].to(device)
             attack = External(name, lambda x, y, given=given: given)  # type: ignore[misc]
-            found = attack_block(target, Case(name, threat, attack), x, y, attempt.generator(block))
-            results.keep(Unit(attempt, block), *found)
+            x, y = (one[: len(given)].to(device) for one in (of, labels))
+            same = replace(case, attack=attack)
+            found = attack_block(target, same, x, y, attempt.generator(n))
+            results.keep(Unit(attempt, n), *found)
+
+
+def _require_new(run: Run, attempt: Attempt) -> None:
+    """Raise a PipelineError if the same examples are stored under another name."""
+    for record, _, _ in run.attempts.records():
+        if record.key == attempt.key and record.name != attempt.case.name:
+            raise PipelineError(
+                f"these examples are stored already, as {record.name!r}: an attempt keeps its name"
+            )
 
 
 def export(run: Run, threat: Threat, device: str = "cpu") -> dict[str, NDArray[Any]]:
@@ -180,7 +197,8 @@ def kept_perturbations(
                 f"same `ccat attack` with --keep worst does"
             )
         kept.append(worst)
-    joined = _joined(kept)
+    examples = min(one.examples for one in attempts)
+    joined = _first(_joined(kept), examples if blocks is None else min(examples, count * BLOCK))
     known = {NOBODY, *(number_of(one.key) for one in attempts)}
     if not set(joined.by.tolist()) <= known:
         raise PipelineError(
@@ -197,6 +215,7 @@ def _require_allowed(run: Run, condition: Condition, block: int, worst: Worst) -
     """
     images = counted(run.recipe.dataset)
     x, _ = block_of(images.x, images.y, condition.source, block)
+    x = x[: len(worst.delta)]
     if worst.delta.shape != x.shape:
         wrong = f"are of {tuple(worst.delta.shape)}, not of {tuple(x.shape)}"
     else:
@@ -212,6 +231,10 @@ def _require_allowed(run: Run, condition: Condition, block: int, worst: Worst) -
         f"at example {block * BLOCK}, {wrong}: delete its folder worst and run the same `ccat "
         f"attack` again"
     )
+
+
+def _first(worst: Worst, count: int) -> Worst:
+    return Worst(worst.delta[:count], worst.score[:count], worst.by[:count], worst.of)
 
 
 def _joined(parts: Sequence[Worst]) -> Worst:

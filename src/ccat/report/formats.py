@@ -29,6 +29,7 @@ _TEX |= {
     ">": "$>$",
     "|": r"\textbar{}",
     "±": r"$\pm$",
+    "†": r"$\dagger$",
 }
 
 
@@ -154,7 +155,8 @@ def _tex(cell: Cell) -> str:
         if cell.interval
         else ""
     )
-    return f"{percent(cell.value)}{cell.mark and '$^*$'}{interval}"
+    mark = cell.mark.replace("†", r"\dagger")
+    return f"{percent(cell.value)}{mark and f'$^{{{mark}}}$'}{interval}"
 
 
 def _escaped(text: str) -> str:

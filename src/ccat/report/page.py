@@ -110,7 +110,7 @@ def _attacked(run: RunOutcomes, group: Group, arrays: _Arrays) -> dict[str, Any]
         levels = {"x": FPR(clean, adversarial), "y": TPR(clean)}
         roc = {axis: arrays.levels(one) for axis, one in levels.items()}
     return {
-        "seen": group.seen,
+        "mark": "*" * group.seen + "†" * bool(group.unfinished),
         "rates": {
             rate.name: arrays.levels(rate(clean, adversarial)) for rate in rates_of(group.condition)
         },

@@ -51,6 +51,7 @@ REJECTED = (
 ATTACKED = "An attacked image is what the worst attempt within the threat made of it."
 SUCCESSFUL = "An adversarial example is successful if it is wrong and its clean image is right."
 SEEN = "* training has seen this threat. – not attacked."
+UNFINISHED = "† attacks that were asked for are not finished, and the number can only get worse."
 
 
 def definitions(defined: Sequence[Rate]) -> str:

@@ -13,6 +13,7 @@ from ccat.report.table import (
     REJECTED,
     SEEN,
     SUCCESSFUL,
+    UNFINISHED,
     Cell,
     Number,
     Share,
@@ -53,7 +54,7 @@ def main_table(evaluations: Sequence[Evaluation]) -> Table:
     before, after = clean_columns()
     rows: list[tuple[Cell, ...]] = []
     for one in evaluations:
-        found = {a.condition: Share.of(a.pooled.headline, "*" * a.seen) for a in one.attacks}
+        found = {a.condition: Share.of(a.pooled.headline, a.mark) for a in one.attacks}
         means = {
             c.set: Share(c.rates[ERROR.name])
             for c in one.corruptions
@@ -80,6 +81,7 @@ def main_table(evaluations: Sequence[Evaluation]) -> Table:
         *_headlines(conditions),
         *(f"{name}: {ERROR.title}, mean over corruptions." for name in sets),
         *([f"{SEEN} {_tries(evaluations, conditions)}"] if conditions else []),
+        *([UNFINISHED] if any(a.unfinished for one in evaluations for a in one.attacks) else []),
     )
     title = f"Errors of what is accepted, {at(evaluations)}"
     return Table("main", title, columns, tuple(rows), legend)
@@ -258,4 +260,4 @@ def _tries(evaluations: Sequence[Evaluation], conditions: Sequence["Condition"])
 
 
 def _name(attack: UnderAttack) -> str:
-    return attack.condition.title + "*" * attack.seen
+    return attack.condition.title + attack.mark

@@ -149,7 +149,7 @@ class AttemptFiles:
         )
 
     def plan(self) -> list[dict[str, Any]]:
-        """What was asked for: suite, examples, weights, and the keys of its attempts."""
+        """What was asked for: suite, examples, weights, and its attempts with their conditions."""
         stored = self.folder.json(_PLAN, "delete it") or {"asked": []}
         try:
             return [
@@ -157,7 +157,7 @@ class AttemptFiles:
                     "suite": str(one["suite"]),
                     "examples": int(one["examples"]),
                     "weights": one.get("weights"),
-                    "keys": list(one["keys"]),
+                    "keys": {str(key): str(of) for key, of in one["keys"].items()},
                 }
                 for one in stored["asked"]
             ]
@@ -165,10 +165,16 @@ class AttemptFiles:
             file = self.folder.path / _PLAN
             raise RunError(f"{file} is damaged ({broken}); delete it") from broken
 
-    def add_to_plan(self, suite: str, examples: int, keys: list[str], weights: str) -> None:
+    def add_to_plan(self, suite: str, examples: int, keys: Mapping[str, str], weights: str) -> None:
         """Add what is asked for now, unless it is a part of what was asked for before.
 
         If the suite was asked for on more examples before, these are still wanted.
+
+        Args:
+            suite: What was asked for, as it would be typed.
+            examples: On how many examples.
+            keys: The attempts, each with the key of its condition.
+            weights: What is attacked.
         """
         current = [one for one in self.plan() if one["weights"] == weights]
         if any(set(keys) <= set(one["keys"]) and examples <= one["examples"] for one in current):
@@ -178,7 +184,7 @@ class AttemptFiles:
         ]
         before = [one["examples"] for one in current if one not in others]
         new = {"suite": suite, "examples": max([examples, *before])}
-        entries = [*others, {**new, "weights": weights, "keys": keys}]
+        entries = [*others, {**new, "weights": weights, "keys": dict(keys)}]
         self.folder.write_json(_PLAN, {"asked": entries})
 
     def of_other_weights(self, weights: str) -> list[str]:

@@ -237,6 +237,17 @@ class Condition:
         return cls(read_threat(name), source)
 
     @property
+    def known_threat(self) -> Threat:
+        """The threat, which must not be an `UnknownThreat`.
+
+        Raises:
+            UntrustedError: If it is of a class that was not imported.
+        """
+        if isinstance(self.threat, UnknownThreat):
+            raise UntrustedError(f"{self.threat.text} is not part of ccat, and was not imported")
+        return self.threat
+
+    @property
     def title(self) -> str:
         """The condition as a heading of tables: "Linf:0.3", or "distal Linf:0.3" for noise."""
         return f"distal {label(self.threat)}" if self.on_noise else label(self.threat)

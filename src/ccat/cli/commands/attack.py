@@ -9,7 +9,7 @@ from ccat import extensions
 from ccat.attacking import Case
 from ccat.attacking.forecast import Forecast
 from ccat.attacks.external import as_attack
-from ccat.catalog.suites import SUITES, cases_of, select
+from ccat.catalog.suites import SUITES, cases_of, conditions_of, select
 from ccat.cli.commands.import_model import add_model, imported
 from ccat.cli.options import (
     add_device,
@@ -19,7 +19,7 @@ from ccat.cli.options import (
     engine_of,
     entry,
     run_named,
-    typed_threat,
+    typed_condition,
 )
 from ccat.data import counted
 from ccat.engine import Local
@@ -73,7 +73,7 @@ def add_suite(command: ArgumentParser) -> None:
         "--threat",
         action="append",
         default=[],
-        help="attack within this one, such as Linf:8/255; repeatable",
+        help="attack within this one, such as Linf:8/255, or distal:Linf:0.3 on noise; repeatable",
     )
     command.add_argument(
         "--examples", type=int, help="test images, in hundreds (default: 200, or all there are)"
@@ -123,17 +123,16 @@ def attack_run(run: Run, options: Namespace, *, forecast: bool = False) -> None:
 def chosen_cases(run: Run, options: Namespace, rejection: Rejection) -> tuple[Case, ...]:
     """Return the cases that the options of `add_suite` choose for a run."""
     shape = split_shape(run)
-    threats = [typed_threat(text) for text in options.threat]
+    conditions = [typed_condition(text) for text in options.threat]
     own = [as_attack(typed_instance(name)) for name in options.attack]
     cases: tuple[Case, ...] = ()
     if options.suite or not own:
         suite = options.suite or "quick"
         entry(suite, SUITES, "suite")
-        cases = select(suite, shape, options.only, threats, rejection)
-    if own and not threats:
-        usual = cases or select("quick", shape)
-        threats = list(dict.fromkeys(case.threat for case in usual if case.source == "test"))
-    return (*cases, *cases_of(own, threats))
+        cases = select(suite, shape, options.only, conditions, rejection)
+    if own and not conditions:
+        conditions = conditions_of(cases or select("quick", shape))
+    return (*cases, *cases_of(own, conditions))
 
 
 def _run(options: Namespace) -> Run:

@@ -7,10 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ccat.cli.options import add_device, add_trust, device_of, run_named, typed_threat
+from ccat.cli.options import add_device, add_trust, device_of, run_named, typed_condition
 from ccat.data.npz import read_npz
 from ccat.pipeline.examples import score
-from ccat.threats import label
 
 
 def add_options(command: ArgumentParser) -> None:
@@ -19,9 +18,9 @@ def add_options(command: ArgumentParser) -> None:
     command.add_argument(
         "file",
         type=Path,
-        help="an .npz with the array x_adv: examples of the first test images, in hundreds",
+        help="an .npz with the array x_adv: examples of the first test images, or of noise",
     )
-    command.add_argument("--threat", required=True, help="what they are allowed, such as Linf:0.4")
+    command.add_argument("--threat", required=True, help="such as Linf:0.4, or distal:Linf:0.4")
     command.add_argument("--name", required=True, help="what the attempt is called")
     add_device(command)
     add_trust(command)
@@ -29,10 +28,10 @@ def add_options(command: ArgumentParser) -> None:
 
 def run(options: Namespace) -> None:
     """Score and store them."""
-    threat = typed_threat(options.threat)
+    condition = typed_condition(options.threat)
     x_adv = _read(options.file)
-    score(run_named(options.run), x_adv, threat, options.name, device_of(options))
-    print(f"{len(x_adv)} examples scored within {label(threat)}")
+    score(run_named(options.run), x_adv, condition, options.name, device_of(options))
+    print(f"{len(x_adv)} examples scored within {condition.title}")
 
 
 def _read(file: Path) -> Tensor:

@@ -34,7 +34,7 @@ function underAttack(run, condition, tau) {
   const cell = element("td", { textContent: "–" });
   if (!attacked) return cell;
   const [headline, ...others] = condition.rates;
-  cell.textContent = text(attacked.rates, headline.name, tau) + (attacked.seen ? "*" : "");
+  cell.textContent = text(attacked.rates, headline.name, tau) + attacked.mark;
   cell.dataset.key = `${run.name} ${condition.title}`;
   const second = others.find((rate) => rate.name === byId("second-rate").value);
   if (second) {
