@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 
-.PHONY: setup demo test soak bench clean
+.PHONY: setup demo test soak fuzz bench clean
 
 setup: .venv/ready
 
@@ -25,6 +25,10 @@ test: setup
 # An attack suite killed a hundred times at random moments, and resumed.
 soak: setup
 	CCAT_SOAK=100 $(BIN)/pytest -k interrupted_again tests/test_scale.py
+
+# Any file of a run damaged, any command called, for an hour: the same numbers, or one line that names the file.
+fuzz: setup
+	cd tests && ../$(BIN)/python fuzz.py --minutes $(or $(MINUTES),60)
 
 # torchattacks pins versions that conflict with those of others: it is put beside them, without its pins.
 .venv/peers: .venv/ready

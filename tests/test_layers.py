@@ -54,6 +54,7 @@ DISTRIBUTIONS = {
     "sklearn": "scikit-learn",
     "skimage": "scikit-image",
     "PIL": "pillow",
+    "lazy_loader": "lazy-loader",
 }  # where the name to import is not the name to install
 RUN_FILES = {
     "run.json",

@@ -178,6 +178,7 @@ def mypackage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
         del sys.modules[name]
 
 
+@pytest.mark.filterwarnings("default:.*calibration images support a TPR")
 def test_the_commands_about_extending_run(
     mypackage: Path, capsys: pytest.CaptureFixture[str], mnist_train: Images, mnist_test: Images
 ) -> None:

@@ -9,7 +9,7 @@ What takes hours belongs into a run directory, where it survives a kill: `ccat a
 package.module:factory --weights FILE`.
 """
 
-from ccat.api.attack import attack
-from ccat.api.evaluate import Result, evaluate
+from ccat.api.attack_model import attack
+from ccat.api.evaluate_model import Result, evaluate
 
 __all__ = ["Result", "attack", "evaluate"]

@@ -8,6 +8,7 @@ from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
+from io import TextIOWrapper
 
 import torch
 
@@ -59,6 +60,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     A user's mistake ends with a sentence on stderr and exit code 2, an interrupt with how to
     continue and exit code 130.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # where a locale has no ε, it becomes a ?
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     command_line = parser(next((word for word in arguments if word in COMMANDS), None))
     options, rest = command_line.parse_known_args(arguments)

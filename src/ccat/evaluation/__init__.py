@@ -11,3 +11,7 @@ definition of every metric, `metrics` the same as plain functions:
 read: `evaluate` turns `RunOutcomes` into an `Evaluation` at a threshold, `compare` pairs two runs
 image by image. `proposition` solves the paper's Proposition 1.
 """
+
+from ccat.evaluation import metrics
+
+__all__ = ["metrics"]

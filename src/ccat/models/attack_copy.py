@@ -124,6 +124,8 @@ def attack_copy(model: nn.Module, x: Tensor, *, tuned: bool = True) -> nn.Module
     Returns:
         The copy, or the model itself if it cannot be copied.
     """
+    if any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):
+        return model  # compiled modules are not taken apart
     try:
         fast = copy.deepcopy(model)
     except (RuntimeError, TypeError, NotImplementedError, AttributeError):

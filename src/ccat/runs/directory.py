@@ -247,7 +247,12 @@ class Run:
 
 def find_runs(root: Path) -> list[Path]:
     """Return all run directories below a directory, by name."""
-    return [file.parent for file in sorted(root.rglob(RUN_FILE)) if TRASH not in file.parts]
+    found = []
+    for place, folders, files in os.walk(root):
+        if RUN_FILE in (*folders, *files):
+            found.append(Path(place))
+        folders[:] = [name for name in folders if name != TRASH]
+    return sorted(found)
 
 
 def is_run(path: Path) -> bool:

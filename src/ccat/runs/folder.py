@@ -81,6 +81,8 @@ class Folder:
             return []
         with self.reading(name, advice):
             content = sealed.read_plain(self.path / name, sealed.MOST_JSON)
+            if not content:
+                raise ValueError("it is empty")
             lines = [sealed.unseal(sealed.parse_json(line)) for line in content.splitlines()]
             return [self._own(name, line) for line in lines]
 

@@ -57,7 +57,9 @@ class TrainingFiles:
         entries = self.folder.json_lines(LOG, advice)
         numbers = [entry.get("epoch") for entry in entries]
         first = numbers[0] if numbers else 1
-        if not isinstance(first, int) or numbers != list(range(first, first + len(numbers))):
+        whole = not (numbers and self.trained) or numbers[-1] == self.recipe.epochs
+        in_order = isinstance(first, int) and numbers == list(range(first, first + len(numbers)))
+        if not whole or not in_order:
             file = self.folder.path / LOG
             raise RunError(f"{file} is damaged (epochs are missing, or out of order); {advice}")
         return entries

@@ -1,0 +1,149 @@
+"""The public names, which ccat/__init__.py imports when they are first used."""
+
+from . import extensions, rejection
+from .api import Result, attack, evaluate
+from .attacking import Case
+from .attacks import (
+    APGD,
+    ATTACKS,
+    PGD,
+    Attack,
+    AutoAttack,
+    CornerSearch,
+    Counts,
+    Estimated,
+    External,
+    Foolbox,
+    Found,
+    Geometry,
+    Problem,
+    Random,
+    Refined,
+    Simple,
+    Square,
+    best,
+)
+from .catalog import RECIPES, SUITES, Suite
+from .data import DATASETS, DataUnavailableError, Images, load_mnist
+from .evaluation import metrics
+from .evaluation.metrics import Outcome, threshold, worst
+from .models import (
+    MODELS,
+    ModelFileError,
+    Normalised,
+    create_model,
+    import_model,
+    load_model,
+    save_model,
+)
+from .objectives import (
+    OBJECTIVES,
+    Objective,
+    any_class_confidence,
+    cross_entropy,
+    other_class_confidence,
+)
+from .rejection import Confidence, Detection, Detector, Rejection
+from .threats import L0, L1, L2, THREATS, Condition, Frame, Linf, Threat
+from .training import (
+    METHODS,
+    Adversarial,
+    ConfidenceCalibrated,
+    Direction,
+    Drops,
+    LinearToZero,
+    Method,
+    MultiSteepest,
+    Normal,
+    PerEpoch,
+    Probe,
+    Recipe,
+    Trades,
+)
+
+__version__: str
+
+__all__ = [  # noqa: RUF022 (grouped by room)
+    "extensions",
+    "rejection",
+    # any model, in memory
+    "attack",
+    "evaluate",
+    "Result",
+    # threats
+    "THREATS",
+    "Threat",
+    "Linf",
+    "L2",
+    "L1",
+    "L0",
+    "Frame",
+    "Condition",
+    # objectives
+    "OBJECTIVES",
+    "Objective",
+    "cross_entropy",
+    "other_class_confidence",
+    "any_class_confidence",
+    # attacks
+    "ATTACKS",
+    "Attack",
+    "Problem",
+    "Found",
+    "best",
+    "Counts",
+    "PGD",
+    "Estimated",
+    "APGD",
+    "Random",
+    "Simple",
+    "Geometry",
+    "Square",
+    "CornerSearch",
+    "Refined",
+    "External",
+    "Foolbox",
+    "AutoAttack",
+    # tables of attacks
+    "Case",
+    "Suite",
+    "SUITES",
+    # rejection
+    "Rejection",
+    "Confidence",
+    "Detection",
+    "Detector",
+    # models
+    "MODELS",
+    "create_model",
+    "import_model",
+    "load_model",
+    "save_model",
+    "ModelFileError",
+    "Normalised",
+    # data
+    "DATASETS",
+    "Images",
+    "load_mnist",
+    "DataUnavailableError",
+    # training
+    "RECIPES",
+    "Recipe",
+    "Probe",
+    "METHODS",
+    "Method",
+    "Normal",
+    "Adversarial",
+    "ConfidenceCalibrated",
+    "Trades",
+    "MultiSteepest",
+    "Direction",
+    "PerEpoch",
+    "LinearToZero",
+    "Drops",
+    # measuring
+    "metrics",
+    "Outcome",
+    "threshold",
+    "worst",
+]
