@@ -13,7 +13,7 @@ from ccat.memory import keep_freed
 torch.set_num_threads(1)
 if sys.argv[1] == "kept":
     keep_freed()
-x = torch.rand(4_000_000)
+x = torch.rand(10_000_000)  # beyond what glibc comes to keep by itself
 for step in range(25):
     if step == 5:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -1,6 +1,5 @@
 """Weights from elsewhere, under the names that published checkpoints have."""
 
-import json
 import pickle
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from published_networks import THEIRS, TheirCNN, their_lenet
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from ccat import extensions
+from ccat import extensions, sealed
 from ccat.models import (
     MODELS,
     ModelFileError,
@@ -121,7 +120,7 @@ def test_modules_of_a_user_with_normalisation(tmp_path: Path) -> None:
         import_model("test_published:Flat", tmp_path / "m.safetensors")
     with pytest.raises(ValueError, match="normalises 1 channels, the images have 3"):
         brought(torch.rand(1, 3, 28, 28))
-    with pytest.raises(ValueError, match="a positive std for each channel"):
+    with pytest.raises(ValueError, match="a positive, finite std for each channel"):
         Normalised(model, [0.1], [0.0])
 
 
@@ -161,18 +160,12 @@ def test_names_are_taken_as_they_are_where_they_fit(tmp_path: Path) -> None:
 
 
 def test_a_weights_file_runs_no_code(tmp_path: Path) -> None:
-    save_file(
-        {"a": torch.zeros(1)},
-        tmp_path / "evil.safetensors",
-        {"ccat": json.dumps({"schema": 2, "architecture": "os:abort", "arguments": {}})},
-    )
+    evil = {"schema": 2, "architecture": "os:abort", "arguments": {}}
+    (tmp_path / "evil.safetensors").write_bytes(sealed.pack({"a": torch.zeros(1)}, evil))
     with pytest.raises(ModelFileError, match="needs os:abort, which is not part of ccat"):
         load_model(tmp_path / "evil.safetensors")
-    save_file(
-        {"a": torch.zeros(1)},
-        tmp_path / "odd.safetensors",
-        {"ccat": json.dumps({"schema": 2, "architecture": 7, "arguments": {}})},
-    )
+    odd = {"schema": 2, "architecture": 7, "arguments": {}}
+    (tmp_path / "odd.safetensors").write_bytes(sealed.pack({"a": torch.zeros(1)}, odd))
     with pytest.raises(ModelFileError, match="holds the architecture 7"):
         load_model(tmp_path / "odd.safetensors")
 

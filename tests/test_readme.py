@@ -16,7 +16,7 @@ from ccat import Images, extensions
 from ccat.catalog import RECIPES, SUITES
 from ccat.cli import main
 from ccat.cli.commands import attack, train
-from ccat.cli.main import HELP, parser
+from ccat.cli.program import HELP, parser
 from ccat.evaluation import rates
 from ccat.threats import parse_threat
 

@@ -151,7 +151,8 @@ def test_a_checkpoint_comes_back(run: Run) -> None:
     assert saved[1] == 5
 
 
-def test_a_log_is_whole_and_in_order_or_refused(run: Run) -> None:
+def test_a_log_is_whole_and_in_order_or_refused(tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "training", RECIPE, "cpu")
     run.training.save_log([{"epoch": 1}, {"epoch": 2}])
     assert [entry["epoch"] for entry in run.training.log()] == [1, 2]
     file = run.path / "log.jsonl"

@@ -27,6 +27,7 @@ from ccat.codec import digest
 Tensors = dict[str, Tensor]
 MOST_JSON = 64 << 20  # bytes
 _MOST_HEADER = 16 << 20
+_SMALL = 1 << 20
 _ENTRY, _DIGEST, _DATA = "ccat", "digest", "data_sha256"
 NO_LINKS = os.O_NOFOLLOW if hasattr(os, "O_NOFOLLOW") else 0
 _NO_WAIT = os.O_NONBLOCK if hasattr(os, "O_NONBLOCK") else 0
@@ -55,10 +56,14 @@ def read_plain(path: Path, most: float | None = None, first: int | None = None) 
         os.close(descriptor)
         raise ValueError("it is not a regular file")
     with os.fdopen(descriptor, "rb") as file:
-        limit = memory.free("cpu") / 2 if most is None else most
-        if first is None and state.st_size > limit:
+        if first is None and state.st_size > (_bound(state.st_size) if most is None else most):
             raise ValueError(f"it has {state.st_size} bytes, more than can be read here")
         return file.read(-1 if first is None else first)
+
+
+def _bound(size: int) -> float:
+    """Return how many bytes may be read; asking the system takes time that small files save."""
+    return _SMALL if size <= _SMALL else memory.free("cpu") / 2
 
 
 def parse_json(content: bytes | str) -> Any:

@@ -32,8 +32,10 @@ def resamples(examples: int, seed: int, replicates: int = REPLICATES) -> NDArray
     The same seed gives the same draws, so that the resamples of two runs pair up.
     """
     generator = np.random.default_rng([seed, examples])
-    drawn = generator.integers(examples, size=(replicates, examples))
-    return np.stack([np.bincount(row, minlength=examples) for row in drawn]).astype(np.int16)
+    counts = np.empty((replicates, examples), dtype=np.int16)
+    for row in counts:  # one at a time, because all of them take ten times the memory
+        row[:] = np.bincount(generator.integers(examples, size=examples), minlength=examples)
+    return counts
 
 
 def resampled_thresholds(

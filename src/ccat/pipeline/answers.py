@@ -92,10 +92,15 @@ def require_data(run: Run) -> None:
     """Raise a PipelineError if the run was attacked on other images than the data has now."""
     digest = data_digest(run.recipe.dataset)
     if run.attempts.data_of(run.weights) - {digest}:
-        raise PipelineError(
-            f"{run.path}: {run.recipe.dataset} is not the data that was attacked; restore it, or "
-            f"use another --run directory"
-        )
+        raise other_data(run)
+
+
+def other_data(run: Run) -> PipelineError:
+    """Return the error that a run was attacked on other images than the data has now."""
+    return PipelineError(
+        f"{run.path}: {run.recipe.dataset} is not the data that was attacked; restore it, or use "
+        f"another --run directory"
+    )
 
 
 def _scored(run: Run, judge: str, given: Tensor, device: str) -> Tensor:

@@ -24,7 +24,7 @@ from ccat.evaluation.results import (
     RunOutcomes,
 )
 from ccat.overrides import flatten
-from ccat.pipeline.answers import clean_probabilities, clean_scores, require_data
+from ccat.pipeline.answers import clean_probabilities, clean_scores, other_data
 from ccat.runs import Run
 from ccat.runs.attempts import StoredAttempt
 from ccat.threats import Condition
@@ -38,7 +38,6 @@ def collect(run: Run, name: str | None = None, device: str = "cpu") -> RunOutcom
         name: What tables call it; by default the name of its directory.
         device: Where to compute clean answers that are not stored yet.
     """
-    require_data(run)
     labels = split_of(run.recipe.dataset, "test").y.numpy()
     last = calibration_size(run.recipe.dataset)
     fitted = list(run.answers.detectors())
@@ -75,8 +74,9 @@ def _attempts(
 ) -> tuple[tuple[AttemptOutcomes, ...], dict[str, int], list[str]]:
     """All attempts, how many examples each has, and judges that have not scored all of them."""
     found, sizes, late = [], {}, set()
+    data = data_digest(run.recipe.dataset)
     for stored in run.attempts.all():
-        _require_current(run, stored)
+        _require_current(run, stored, data)
         outcomes = attempt_outcomes(stored.record, stored.blocks, labels, clean.scale)
         wanted = run.rejection.judges_of(stored.record.condition, fitted)
         late |= set(wanted) - set(outcomes.answers)
@@ -97,13 +97,15 @@ def _corrupted(run: Run, labels: Integers, clean: Clean, judge: str) -> tuple[Co
     return tuple(sorted(found, key=lambda one: (one.set, one.name, one.severity)))
 
 
-def _require_current(run: Run, stored: StoredAttempt) -> None:
+def _require_current(run: Run, stored: StoredAttempt, data: str) -> None:
     if stored.weights != run.weights:
         raise PipelineError(
             f"{run.path}: the weights changed after they were attacked; "
             f"`ccat prune {shlex.quote(str(run.path))}` deletes what belongs to other weights, "
             f"then attack again"
         )
+    if stored.data != data:
+        raise other_data(run)
 
 
 def _marked(run: Run, groups: Sequence[Group], stored: Mapping[str, int]) -> tuple[Group, ...]:

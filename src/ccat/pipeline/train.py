@@ -79,6 +79,7 @@ def train(
             track(epoch.entry)
             run.training.save_checkpoint(epoch.state.tensors, epoch.number)
         run.training.save_model(model.cpu())
+        ranks.broadcast(True)  # the others leave together with this process
 
 
 def help_train(recipe: Recipe, device: str, ranks: Ranks) -> None:
@@ -88,6 +89,7 @@ def help_train(recipe: Recipe, device: str, ranks: Ranks) -> None:
         _, trained_epochs = _epochs(recipe, None, device, lambda *_: None, ranks)
         for _ in trained_epochs:
             pass  # only rank 0 is given epochs
+        ranks.broadcast(False)
 
 
 def _epochs(

@@ -4,7 +4,7 @@ import os
 import shlex
 import sys
 import warnings
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
@@ -54,24 +54,28 @@ USER_ERRORS = (
 )
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the `ccat` command.
-
-    A user's mistake ends with a sentence on stderr and exit code 2, an interrupt with how to
-    continue and exit code 130.
-    """
+def prepare(arguments: Sequence[str]) -> Namespace | None:
+    """Import what a command needs and read its options; None if only help was asked for."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # where a locale has no ε, it becomes a ?
-    arguments = sys.argv[1:] if arguments is None else list(arguments)
     command_line = parser(next((word for word in arguments if word in COMMANDS), None))
     options, rest = command_line.parse_known_args(arguments)
     if "command" not in options:
         command_line.print_help()
-        return
+        return None
     if rest and not options.takes_fields:
         command_line.error(f"unrecognized arguments: {' '.join(rest)}")
-    options.rest = rest
+    options.rest, options.typed = rest, list(arguments)
+    return options
+
+
+def run(options: Namespace) -> None:
+    """Run a command.
+
+    A user's mistake ends with a sentence on stderr and exit code 2, an interrupt with how to
+    continue and exit code 130.
+    """
     if "trust" in options and options.trust:
         extensions.trust_everything()
     torch.set_num_threads(1)  # only then are results bit-identical; `train --threads` may change it
@@ -81,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         options.command(options)
     except KeyboardInterrupt:
-        again = f"ccat {shlex.join(arguments)}"
+        again = f"ccat {shlex.join(options.typed)}"
         print(
             f"\nStopped. What was finished is stored; this continues:\n  {again}", file=sys.stderr
         )
