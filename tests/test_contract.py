@@ -23,6 +23,7 @@ from ccat import (
     Problem,
     Random,
     Refined,
+    Shrinking,
     Simple,
     Square,
     Threat,
@@ -44,6 +45,8 @@ ATTACKS: dict[str, Attack] = {
     "Geometry": Geometry(5),
     "Refined": Refined(Geometry(3), PGD(3, 0.3)),
     "Refined by APGD": Refined(Simple(3), APGD(6)),
+    "Shrinking": Shrinking(6, starts=2),
+    "Shrinking from the ball itself": Shrinking(1, begin=1.0),
     "Square": Square(5),
     "CornerSearch": CornerSearch(2, candidates=10),
 }

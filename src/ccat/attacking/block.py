@@ -42,7 +42,8 @@ class Target:
 class Block:
     """What an attempt left of up to a hundred examples: the answers, and what they cost.
 
-    `scores` are by judge; `value` is what the attack reached of its objective.
+    `scores` are by judge; `value` is what the attack reached of its objective. `no_gradient` counts
+    the examples that the attack left unbroken and whose gradient was zero wherever it asked.
     """
 
     probabilities: Tensor
@@ -51,6 +52,7 @@ class Block:
     seconds: float
     forwards: int
     backwards: int
+    no_gradient: int = 0
 
 
 def pose(target: Target, case: Case, x: Tensor, y: Tensor) -> Problem:
@@ -105,7 +107,11 @@ def attack_block(
     scores = {name: _judged(problem, target.judges[name], images, answers) for name in names}
     counts, seconds = problem.counts, time.monotonic() - begin
     value = found.value.detach().cpu()
-    block = Block(answers, value, scores, seconds, counts.forwards, counts.backwards)
+    confidence, predicted = answers.max(1)
+    broken = (confidence >= 0.5) & ((predicted != y.cpu()) | case.condition.on_noise)
+    blind = problem.passes.without_gradient(len(x)) & ~broken
+    passes = (counts.forwards, counts.backwards, int(blind.sum()))
+    block = Block(answers, value, scores, seconds, *passes)
     return block, found.delta.detach().cpu()
 
 

@@ -87,6 +87,7 @@ def attempt_outcomes(
         sum(block.forwards for block in blocks),
         sum(block.backwards for block in blocks),
         sum(block.seconds for block in blocks),
+        sum(block.no_gradient for block in blocks),
     )
 
 

@@ -21,6 +21,7 @@ from ccat.attacks.problem import Attack, Found, Problem, best
 from ccat.attacks.random_search import Geometry, Random, Simple
 from ccat.attacks.refined import Refined
 from ccat.attacks.registry import ATTACKS
+from ccat.attacks.shrinking import Shrinking
 from ccat.attacks.square import Square
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "Problem",
     "Random",
     "Refined",
+    "Shrinking",
     "Simple",
     "Square",
     "best",

@@ -34,6 +34,7 @@ class Passes:
 
     batch: int | None = None
     made: int = 0
+    gradients: Tensor | None = None  # (N,): 0 not asked for, 1 zero wherever it was, 2 not zero
 
     def run(
         self, function: Callable[[Tensor, Tensor], tuple[Tensor, ...]], images: Tensor, rows: Tensor
@@ -67,6 +68,19 @@ class Passes:
             if len(done) == 1
             else tuple(torch.cat(parts) for parts in zip(*done, strict=True))
         )
+
+    def note_gradient(self, gradient: Tensor, rows: Tensor | None, count: int) -> None:
+        """Remember which of `count` examples have had a gradient that is not zero."""
+        if self.gradients is None:
+            self.gradients = torch.zeros(count, dtype=torch.uint8, device=gradient.device)
+        alive = 1 + gradient.flatten(1).any(1).to(torch.uint8)
+        places = slice(None) if rows is None else rows
+        self.gradients[places] = torch.maximum(self.gradients[places], alive)
+
+    def without_gradient(self, count: int) -> Tensor:
+        """Return which of `count` examples had a zero gradient wherever it was asked for, (N,)."""
+        none = torch.zeros(count, dtype=torch.bool)
+        return none if self.gradients is None else (self.gradients == 1).cpu()
 
     def watched(self, device: torch.device) -> bool:
         """Return True if the values of this pass are to be checked.

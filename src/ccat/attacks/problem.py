@@ -152,16 +152,20 @@ class Problem:
         with torch.no_grad():
             delta, image, places = self._place(delta, rows)
             value, gradient = self._pass(image, places, whole=rows is None, gradient=True)
+            self.passes.note_gradient(gradient, rows, len(self.x))
             return Found(delta, value), gradient
 
     def probe(self, images: Tensor) -> Tensor:
-        """Return the score (N,) at any images in [0,1], one per example, allowed or not.
-
-        This is for estimates of a gradient; it never makes a result.
-        """
+        """Return the score (N,) at any images, one per example, allowed or not; never a result."""
         with torch.no_grad():
             (value,) = self._pass(images.clamp(0, 1), self._all, whole=True, result=False)
             return value
+
+    def probe_grad(self, images: Tensor) -> Tensor:
+        """Return the gradient of the score at any images, allowed or not; never a result."""
+        with torch.no_grad():
+            images = images.clamp(0, 1)
+            return self._pass(images, self._all, whole=True, gradient=True, result=False)[1]
 
     def images(self, found: Found) -> Tensor:
         """Return the perturbed images, in [0,1]."""
@@ -268,10 +272,7 @@ class Problem:
 
 
 def _require_finite(values: Tensor, rows: Tensor, what: str) -> None:
-    """Raise ValueError unless all values are finite.
-
-    If their sum is finite, so are they, and the sum costs a tenth of looking at every value.
-    """
+    """Raise ValueError unless all values are finite. If their sum is, they are: that is fast."""
     if not values.sum().isfinite():
         require_numbers(~values.flatten(1).isfinite().all(1), rows, what)
 

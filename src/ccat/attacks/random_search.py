@@ -91,28 +91,39 @@ class Geometry(Attack):
         require_count("Geometry: iterations", self.iterations)
 
     def __call__(self, problem: Problem, generator: Generator) -> Found:
-        pool = problem.pool
-        if pool is None or len(pool) == 0 or pool.shape[1:] != problem.x.shape[1:]:
-            shape = None if pool is None else tuple(pool.shape)
-            raise ValueError(
-                f"Geometry needs a pool of other images of shape {tuple(problem.x.shape[1:])} in "
-                f"the problem, not {shape}"
-            )
+        require_pool(problem, "Geometry")
         problem = problem.search()
         found = _unmoved(problem)
         for _ in range(self.iterations):
-            rows = torch.randint(
-                len(pool), (len(problem.x),), generator=generator, device=generator.device
-            )
-            found = improve(
-                found, problem.evaluate(pool[rows.to(pool.device)].to(problem.x) - problem.x)
-            )
+            towards = drawn_from_pool(problem, generator)
+            found = improve(found, problem.evaluate(towards - problem.x))
             if problem.finished:
                 break
         return found
 
     def cost(self, shape: tuple[int, int, int]) -> Counts:
         return Counts(1 + self.iterations)
+
+
+def require_pool(problem: Problem, name: str) -> None:
+    """Raise ValueError, which begins with `name`, unless the problem has a pool of such images."""
+    pool = problem.pool
+    if pool is None or len(pool) == 0 or pool.shape[1:] != problem.x.shape[1:]:
+        shape = None if pool is None else tuple(pool.shape)
+        raise ValueError(
+            f"{name} needs a pool of other images of shape {tuple(problem.x.shape[1:])} in the "
+            f"problem, not {shape}"
+        )
+
+
+def drawn_from_pool(problem: Problem, generator: Generator) -> Tensor:
+    """Return a random image of the pool for each example, (N, C, H, W)."""
+    assert problem.pool is not None
+    count = (len(problem.x),)
+    rows = torch.randint(len(problem.pool), count, generator=generator, device=generator.device).to(
+        problem.pool.device
+    )
+    return problem.pool[rows].to(problem.x)
 
 
 def _unmoved(problem: Problem) -> Found:

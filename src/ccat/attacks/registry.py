@@ -8,6 +8,7 @@ from ccat.attacks.pgd import PGD
 from ccat.attacks.problem import Attack
 from ccat.attacks.random_search import Geometry, Random, Simple
 from ccat.attacks.refined import Refined
+from ccat.attacks.shrinking import Shrinking
 from ccat.attacks.square import Square
 
 ATTACKS: dict[str, type[Attack]] = {
@@ -19,6 +20,7 @@ ATTACKS: dict[str, type[Attack]] = {
     "Square": Square,
     "CornerSearch": CornerSearch,
     "Refined": Refined,
+    "Shrinking": Shrinking,
 }
 
 codec.register(

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ccat.attacking import Case
-from ccat.attacks import APGD, PGD, Attack, CornerSearch, Geometry, Refined, Simple
+from ccat.attacks import APGD, PGD, Attack, CornerSearch, Geometry, Refined, Shrinking, Simple
 from ccat.objectives import any_class_confidence, cross_entropy, other_class_confidence
 from ccat.threats import L0, L1, L2, Frame, Linf, Threat
 
@@ -69,6 +69,7 @@ def _in_ball(threat: Threat, effort: Effort, rates: Rates) -> list[Case]:
         Case("APGD-CE random", threat, random, cross_entropy, restarts, family="APGD-CE"),
         _conf("Geometry, then APGD-Conf", threat, geometry, restarts),
         _conf("Simple, then APGD-Conf", threat, simple, restarts),
+        _conf("Shrinking", threat, Shrinking(iterations, starts=3), restarts),
     ]
 
 

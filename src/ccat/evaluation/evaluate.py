@@ -26,7 +26,13 @@ from ccat.evaluation.results import (
     UnderAttack,
     UnderCorruption,
 )
-from ccat.evaluation.run_outcomes import families, headline, pooled_outcome, singles
+from ccat.evaluation.run_outcomes import (
+    families,
+    headline,
+    pooled_outcome,
+    singles,
+    without_gradient,
+)
 
 MEAN, POOLED = "mean", "pooled"
 
@@ -158,6 +164,7 @@ def _under_attack(run: RunOutcomes, group: Group, at: _Threshold) -> UnderAttack
         condition=group.condition,
         seen=group.seen,
         unfinished=group.unfinished,
+        no_gradient=without_gradient(run, group),
         pooled=_pooled("worst case", run, group, at),
         families=tuple(_pooled(name, run, part, at) for name, part in families(run, group).items()),
         strongest=tuple(_pooled(_single(run, one), run, one, at) for one in ranked[:STRONGEST]),

@@ -116,6 +116,14 @@ class Pooled:
         return next(iter(self.rates.values()))
 
 
+def marks(seen: bool, unfinished: int, no_gradient: float) -> str:
+    """Return * if training has seen a threat, † if attacks are unfinished, ‡ if they were blind.
+
+    They were blind if most images had a gradient of zero in every attempt that uses gradients.
+    """
+    return "*" * seen + "†" * bool(unfinished) + "‡" * (no_gradient > 0.5)
+
+
 @dataclass(frozen=True)
 class UnderAttack:
     """All attempts under one condition; then family by family, and the strongest single ones.
@@ -125,6 +133,8 @@ class UnderAttack:
         seen: Whether training has seen this threat.
         unfinished: How many more attempts were asked for, and are not finished: the worst case can
             only get worse.
+        no_gradient: The share of images that an attempt left unbroken because their gradient was
+            zero wherever it asked, in the attempt with the fewest; 0 if none uses gradients.
         pooled: The worst case over all attempts.
         families: The worst case over the attempts of each kind of attack.
         strongest: Single attempts, the strongest first.
@@ -133,14 +143,15 @@ class UnderAttack:
     condition: "Condition"
     seen: bool
     unfinished: Annotated[int, Bounds(0, nullable=False)]
+    no_gradient: Share
     pooled: Pooled
     families: tuple[Pooled, ...]
     strongest: tuple[Pooled, ...]
 
     @property
     def mark(self) -> str:
-        """What stands beside its numbers: * if training has seen it, † if it is unfinished."""
-        return "*" * self.seen + "†" * bool(self.unfinished)
+        """What stands beside its numbers: * seen, † unfinished, ‡ attacked without a gradient."""
+        return marks(self.seen, self.unfinished, self.no_gradient)
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,7 @@ class AttemptOutcomes:
         forwards: Forward passes of single images, over all attacked images.
         backwards: Backward passes, likewise.
         seconds: Of computation, likewise.
+        no_gradient: How many images it left unbroken whose gradient was zero wherever it asked.
     """
 
     key: str
@@ -56,6 +57,7 @@ class AttemptOutcomes:
     forwards: int
     backwards: int
     seconds: float
+    no_gradient: int = 0
 
     @property
     def title(self) -> str:
@@ -243,6 +245,13 @@ def pooled_answers(run: RunOutcomes, group: Group) -> tuple[Answers, Integers]:
 def headline(run: RunOutcomes, group: Group) -> Levels:
     """Return the levels of the rate that tables of several threats show."""
     return rates_of(group.condition)[0](*pooled_outcome(run, group))
+
+
+def without_gradient(run: RunOutcomes, group: Group) -> float:
+    """Return the share of images that had no gradient, in the attempt where they are fewest."""
+    attempts = [run.attempts[member] for member in group.members]
+    shares = [one.no_gradient / one.examples for one in attempts if one.backwards]
+    return min(shares, default=0.0)
 
 
 def told_apart(run: RunOutcomes, group: Group) -> tuple[Floats, Floats]:

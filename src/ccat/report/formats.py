@@ -30,6 +30,7 @@ _TEX |= {
     "|": r"\textbar{}",
     "±": r"$\pm$",
     "†": r"$\dagger$",
+    "‡": r"$\ddagger$",
 }
 
 
@@ -155,7 +156,7 @@ def _tex(cell: Cell) -> str:
         if cell.interval
         else ""
     )
-    mark = cell.mark.replace("†", r"\dagger")
+    mark = cell.mark.replace("†", r"\dagger").replace("‡", r"\ddagger")
     return f"{percent(cell.value)}{mark and f'$^{{{mark}}}$'}{interval}"
 
 

@@ -18,8 +18,13 @@ from numpy.typing import NDArray
 
 from ccat.evaluation import rates
 from ccat.evaluation.rates import FPR, TPR, Levels, Rate, rates_of, successful
-from ccat.evaluation.results import Answers, Evaluation, Group, Picture, RunOutcomes
-from ccat.evaluation.run_outcomes import pooled_answers, pooled_outcome, told_apart
+from ccat.evaluation.results import Answers, Evaluation, Group, Picture, RunOutcomes, marks
+from ccat.evaluation.run_outcomes import (
+    pooled_answers,
+    pooled_outcome,
+    told_apart,
+    without_gradient,
+)
 from ccat.report.examples import png
 from ccat.report.figures import styles
 from ccat.report.formats import shown
@@ -110,7 +115,7 @@ def _attacked(run: RunOutcomes, group: Group, arrays: _Arrays) -> dict[str, Any]
         levels = {"x": FPR(clean, adversarial), "y": TPR(clean)}
         roc = {axis: arrays.levels(one) for axis, one in levels.items()}
     return {
-        "mark": "*" * group.seen + "†" * bool(group.unfinished),
+        "mark": marks(group.seen, group.unfinished, without_gradient(run, group)),
         "rates": {
             rate.name: arrays.levels(rate(clean, adversarial)) for rate in rates_of(group.condition)
         },

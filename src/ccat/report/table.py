@@ -51,6 +51,10 @@ REJECTED = (
 ATTACKED = "An attacked image is what the worst attempt within the threat made of it."
 SUCCESSFUL = "An adversarial example is successful if it is wrong and its clean image is right."
 SEEN = "* training has seen this threat. – not attacked."
+BLIND = (
+    "‡ at most images the gradient was exactly zero wherever an attack asked for it: there was "
+    "nothing to climb, and the number proves nothing (docs/ATTACKS.md, Dead gradients)."
+)
 UNFINISHED = "† attacks that were asked for are not finished, and the number can only get worse."
 
 

@@ -10,6 +10,7 @@ from ccat.evaluation.rates import ERROR, Rate
 from ccat.evaluation.results import Evaluation, Pooled, UnderAttack
 from ccat.report.table import (
     ATTACKED,
+    BLIND,
     REJECTED,
     SEEN,
     SUCCESSFUL,
@@ -81,7 +82,7 @@ def main_table(evaluations: Sequence[Evaluation]) -> Table:
         *_headlines(conditions),
         *(f"{name}: {ERROR.title}, mean over corruptions." for name in sets),
         *([f"{SEEN} {_tries(evaluations, conditions)}"] if conditions else []),
-        *([UNFINISHED] if any(a.unfinished for one in evaluations for a in one.attacks) else []),
+        *_doubts(evaluations),
     )
     title = f"Errors of what is accepted, {at(evaluations)}"
     return Table("main", title, columns, tuple(rows), legend)
@@ -257,6 +258,12 @@ def _tries(evaluations: Sequence[Evaluation], conditions: Sequence["Condition"])
         for condition in conditions
     )
     return f"Attempts per image: {', '.join(tries)}."
+
+
+def _doubts(evaluations: Sequence[Evaluation]) -> list[str]:
+    """Return what the marks beside numbers mean, of those that are there."""
+    shown = "".join(a.mark for one in evaluations for a in one.attacks)
+    return [text for mark, text in (("†", UNFINISHED), ("‡", BLIND)) if mark in shown]
 
 
 def _name(attack: UnderAttack) -> str:

@@ -68,6 +68,7 @@ class AttemptFiles:
             data=attempt.data,
             forwards=result.forwards,
             backwards=result.backwards,
+            no_gradient=result.no_gradient,
         )
         timing = {"key": attempt.key, "block": block, "seconds": result.seconds}
         self.folder.append_line(TIMINGS, timing)
@@ -238,7 +239,8 @@ def _block(tensors: Tensors, about: Mapping[str, Any], seconds: float | None) ->
         if one.shape != (rows,) or one.isnan().any():
             raise ValueError(f"its {name} is not one number for each of {rows} examples")
     known = math.nan if seconds is None else seconds
-    return Block(given, value, scores, known, int(about["forwards"]), int(about["backwards"]))
+    passes = (int(about[name]) for name in ("forwards", "backwards", "no_gradient"))
+    return Block(given, value, scores, known, *passes)
 
 
 def _worst(tensors: Tensors, about: Mapping[str, Any]) -> Worst:
