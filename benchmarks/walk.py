@@ -13,6 +13,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -42,6 +43,8 @@ def walk(arguments: Sequence[str]) -> tuple[set[str], set[tuple[str, str]]]:
         if caller is not None and caller.f_code.co_filename != here:
             edges.add((caller.f_code.co_filename, here))
 
+    import_module("ccat.cli.program")  # imports do not count
+    import_module(f"ccat.cli.commands.{arguments[0]}")
     sys.setprofile(profile)
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
