@@ -35,6 +35,7 @@ class Passes:
     batch: int | None = None
     made: int = 0
     gradients: Tensor | None = None  # (N,): 0 not asked for, 1 zero wherever it was, 2 not zero
+    all_have_gradients: bool = False
 
     def run(
         self, function: Callable[[Tensor, Tensor], tuple[Tensor, ...]], images: Tensor, rows: Tensor
@@ -70,12 +71,19 @@ class Passes:
         )
 
     def note_gradient(self, gradient: Tensor, rows: Tensor | None, count: int) -> None:
-        """Remember which of `count` examples have had a gradient that is not zero."""
+        """Remember which of `count` examples have had a gradient that is not zero.
+
+        Once all of them have, there is nothing more to look at.
+        """
+        if self.all_have_gradients:
+            return
         if self.gradients is None:
             self.gradients = torch.zeros(count, dtype=torch.uint8, device=gradient.device)
         alive = 1 + gradient.flatten(1).any(1).to(torch.uint8)
         places = slice(None) if rows is None else rows
         self.gradients[places] = torch.maximum(self.gradients[places], alive)
+        if self.watched(gradient.device):
+            self.all_have_gradients = bool((self.gradients == 2).all())
 
     def without_gradient(self, count: int) -> Tensor:
         """Return which of `count` examples had a zero gradient wherever it was asked for, (N,)."""
