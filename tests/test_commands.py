@@ -52,8 +52,9 @@ def test_lists_and_data(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shown = says(capsys, "suites", "demo")
     assert re.search(r"APGD-CE random +\| test +\| +1 \| +101 \| +100 \|", shown)
     assert (
-        f"per image {29 * 101 + 8 * 1001 + 2001} forwards and {29 * 100} backwards in all" in shown
-    )
+        f"per image {29 * 101 + 8 * 1001 + 2001 + 4 * (1 + 3 * 101)} forwards and "
+        f"{29 * 100 + 4 * 300} backwards in all"
+    ) in shown
     assert "fashion-mnist" in says(capsys, "data")
     assert "mnist train: 60000 images of 1x28x28, 10 classes, verified" in says(
         capsys, "data", "get", "mnist"
