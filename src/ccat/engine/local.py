@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -105,8 +105,15 @@ def _on_processes(
             raise WorkerError(_KILLED) from broken
         except BaseException:
             # An error, an interrupt, or the caller wants no more results: end the workers at once.
-            for process in list((pool._processes or {}).values()):
+            processes = list((pool._processes or {}).values())
+            for process in processes:
                 process.terminate()
+            for process in processes:
+                process.join(_PATIENCE)
+            # If a worker was killed while it wrote a result, the pool waits for the rest of it for
+            # as long as anybody could write it: this process is the last that could.
+            with suppress(OSError, AttributeError):
+                pool._result_queue._writer.close()  # type: ignore[attr-defined]
             raise
 
 
