@@ -200,7 +200,8 @@ def test_a_damaged_analysis_is_named(here: Path, capsys: pytest.CaptureFixture[s
     assert "analysis.json is damaged" in says(capsys, "analyse", "seed1", error=True)
     own = {"schema": 2, "file": "analysis.json", "weights": run.weights}
     file.write_text(json.dumps(sealed.seal(own)))
-    assert "analysis.json is damaged ('climbs')" in says(capsys, "analyse", "seed1", error=True)
+    said = says(capsys, "analyse", "seed1", error=True)
+    assert "analysis.json is damaged (it has no climbs)" in said
     file.write_text(json.dumps({"schema": 1, "weights": run.weights}))
     assert "analysis.json was written by another version" in says(
         capsys, "analyse", "seed1", error=True
@@ -246,4 +247,4 @@ def test_a_part_of_a_suite_does_not_replace_what_was_asked_before(
     assert attempts.plan() == before
     more = ("--threat", "L2:1", "--examples", "200", "--workers", "1")
     says(capsys, "attack", "seed0", "--suite", "tiny", *more)
-    assert [len(one["keys"]) for one in attempts.plan()] == [6, 1]
+    assert [len(one.attempts) for one in attempts.plan()] == [6, 1]

@@ -101,10 +101,12 @@ def pack(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> bytes:
     """Return a sealed file of tensors and of what is said about them, as plain data."""
     # Copied, because safetensors refuses tensors that share memory.
     contiguous = {name: value.detach().contiguous().clone() for name, value in tensors.items()}
-    header, data = _parts(save(contiguous, {_ENTRY: "{}"}))
+    layout, data = _parts(save(contiguous))
     said = json.loads(json.dumps({**about, _DATA: sha256(data).hexdigest()}))
-    said[_DIGEST] = _seal_of(said, header)
-    return save(contiguous, {_ENTRY: json.dumps(said)})
+    said[_DIGEST] = _seal_of(said, layout)
+    header = json.dumps({"__metadata__": {_ENTRY: json.dumps(said)}, **layout}).encode()
+    header += b" " * (-len(header) % 8)  # the format wants the data to begin at a multiple of 8
+    return b"".join([len(header).to_bytes(8, "little"), header, data])
 
 
 def about(path: Path) -> dict[str, Any]:

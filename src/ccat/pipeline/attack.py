@@ -46,6 +46,7 @@ from ccat.pipeline.answers import (
 from ccat.pipeline.detect import fit_missing
 from ccat.progress import Progress
 from ccat.runs import Files, Run
+from ccat.runs.attempts import Asked
 from ccat.threats import Condition
 
 Keep = Literal["worst", "none"]
@@ -163,8 +164,8 @@ def attack(
         if todo.units:
             engine.ready()
             _try_out(run, [unit.attempt.case for unit in todo.units], here)
-        keys = {attempt.key: attempt.case.condition.key for attempt in todo.attempts}
-        run.attempts.add_to_plan(suite, examples, keys, run.weights)
+        conditions = {attempt.key: attempt.case.condition for attempt in todo.attempts}
+        run.attempts.add_to_plan(Asked(suite, examples, run.weights, conditions))
         if todo.units:
             common = _common(run, examples, engine, device, todo.batch)
             shape = split_shape(run)

@@ -27,7 +27,6 @@ from ccat.overrides import flatten
 from ccat.pipeline.answers import clean_probabilities, clean_scores, other_data
 from ccat.runs import Run
 from ccat.runs.attempts import StoredAttempt
-from ccat.threats import Condition
 
 
 def collect(run: Run, name: str | None = None, device: str = "cpu") -> RunOutcomes:
@@ -111,11 +110,11 @@ def _require_current(run: Run, stored: StoredAttempt, data: str) -> None:
 def _marked(run: Run, groups: Sequence[Group], stored: Mapping[str, int]) -> tuple[Group, ...]:
     """Say of each group how many attempts were asked for that are not finished."""
     short = {
-        key: Condition.parse(of)
+        key: condition
         for asked in run.attempts.plan()
-        if asked["weights"] == run.weights
-        for key, of in asked["keys"].items()
-        if stored.get(key, 0) < asked["examples"]
+        if asked.weights == run.weights
+        for key, condition in asked.attempts.items()
+        if stored.get(key, 0) < asked.examples
     }
     return tuple(
         replace(group, unfinished=sum(map(group.condition.includes, short.values())))
@@ -130,13 +129,12 @@ def _notes(run: Run, stored: Mapping[str, int]) -> tuple[str, ...]:
         return (f"{run.path.name} was not attacked yet: `{command} --suite quick`",)
     notes = []
     for asked in run.attempts.plan():
-        keys, examples = asked["keys"], asked["examples"]
-        short = [key for key in keys if stored.get(key, 0) < examples]
-        if short and asked["weights"] == run.weights:
-            again = f"{command} {asked['suite']} --examples {examples}"
+        short = [key for key in asked.attempts if stored.get(key, 0) < asked.examples]
+        if short and asked.weights == run.weights:
+            again = f"{command} {asked.suite} --examples {asked.examples}"
             notes.append(
-                f"{run.path.name}: {len(short)} of {len(keys)} attempts are not finished; "
-                f"`{again}` continues"
+                f"{run.path.name}: {len(short)} of {len(asked.attempts)} attempts are not "
+                f"finished; `{again}` continues"
             )
     if not notes and len(sizes := set(stored.values())) > 1:
         notes.append(

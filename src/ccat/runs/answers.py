@@ -79,7 +79,7 @@ class AnswerFiles:
         if stored is None:
             return None
         tensors, about = stored
-        try:
+        with self.folder.reading(file, advice):
             keys = [key.split(_SEPARATOR) for key in tensors if key.startswith("score/")]
             found = {
                 CorruptedKey(corruption, int(severity)): CorruptedAnswers(
@@ -88,10 +88,6 @@ class AnswerFiles:
                 )
                 for _, corruption, severity in keys
             }
-        except (KeyError, ValueError) as foreign:
-            raise RunError(
-                f"{self.folder.path / file} is damaged ({foreign}); {advice}"
-            ) from foreign
         return found, dict(about.get("made", {}))
 
     def save_corrupted(
@@ -118,11 +114,13 @@ class AnswerFiles:
         """
         found: list[tuple[bool, str, Tensors]] = []
         for name in self.folder.names("detectors/*.safetensors"):
-            tensors, about = self.folder.tensors(name, "delete it, it is fitted anew")
+            advice = "delete it, it is fitted anew"
+            tensors, about = self.folder.tensors(name, advice)
             if about.get("weights") != self.weights:
                 file = self.folder.path / name
-                raise RunError(f"{file} was fitted on another model: delete it, it is fitted anew")
-            found.append((not about.get("first"), str(about["threat"]), tensors))
+                raise RunError(f"{file} was fitted on another model: {advice}")
+            with self.folder.reading(name, advice):
+                found.append((not about.get("first"), str(about["threat"]), tensors))
         return {threat: tensors for _, threat, tensors in sorted(found, key=lambda one: one[:2])}
 
     def save_detector(self, threat: str, tensors: Tensors, *, first: bool) -> None:

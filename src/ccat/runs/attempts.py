@@ -13,9 +13,7 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
-
-from torch import Tensor
+from typing import Any, NamedTuple
 
 from ccat import codec
 from ccat.attacking import BLOCK, Attempt, AttemptRecord, Block, Worst
@@ -38,6 +36,18 @@ class StoredAttempt:
     blocks: list[Block]
 
 
+class Asked(NamedTuple):
+    """A suite that was asked for: as it would be typed, on how many examples, and its attempts.
+
+    The attempts are keys, each with its condition; `weights` are those that were to be attacked.
+    """
+
+    suite: str
+    examples: int
+    weights: str
+    attempts: Mapping[str, Condition]
+
+
 @dataclass(frozen=True)
 class AttemptFiles:
     """The blocks of attempts, the worst perturbations, and what was asked for."""
@@ -50,7 +60,9 @@ class AttemptFiles:
 
     def judges_of(self, attempt: Attempt, block: int) -> set[str]:
         """The judges that scored a stored block."""
-        return set(self.folder.about(block_name(attempt.key, block), self._advice)["judges"])
+        name = block_name(attempt.key, block)
+        with self.folder.reading(name, self._advice):
+            return set(self.folder.about(name, self._advice)["judges"])
 
     def save(self, attempt: Attempt, block: int, result: Block) -> None:
         """Store a block."""
@@ -100,9 +112,11 @@ class AttemptFiles:
             while self.folder.has(name := block_name(key, len(names))):
                 names.append(name)
             if names:
-                first, last = (self.folder.about(names[n], self._advice) for n in (0, -1))
-                rows = BLOCK * (len(names) - 1) + int(last["rows"])
-                yield _record(first, key), str(first["weights"]), rows
+                with self.folder.reading(names[-1], self._advice):
+                    first, last = (self.folder.about(names[n], self._advice) for n in (0, -1))
+                    rows = BLOCK * (len(names) - 1) + int(last["rows"])
+                    found = _record(first, key), str(first["weights"]), rows
+                yield found
 
     def keys(self) -> list[str]:
         """The keys of all stored attempts, sorted."""
@@ -149,43 +163,38 @@ class AttemptFiles:
             of=sorted(worst.of),
         )
 
-    def plan(self) -> list[dict[str, Any]]:
-        """What was asked for: suite, examples, weights, and its attempts with their conditions."""
+    def plan(self) -> list[Asked]:
+        """What was asked for, the last of each suite."""
         stored = self.folder.json(_PLAN, "delete it") or {"asked": []}
-        try:
+        with self.folder.reading(_PLAN, "delete it"):
             return [
-                {
-                    "suite": str(one["suite"]),
-                    "examples": int(one["examples"]),
-                    "weights": one.get("weights"),
-                    "keys": {str(key): str(of) for key, of in one["keys"].items()},
-                }
+                Asked(
+                    str(one["suite"]),
+                    int(one["examples"]),
+                    str(one["weights"]),
+                    {str(key): Condition.parse(of) for key, of in one["attempts"].items()},
+                )
                 for one in stored["asked"]
             ]
-        except (ValueError, TypeError, KeyError, AttributeError) as broken:
-            file = self.folder.path / _PLAN
-            raise RunError(f"{file} is damaged ({broken}); delete it") from broken
 
-    def add_to_plan(self, suite: str, examples: int, keys: Mapping[str, str], weights: str) -> None:
+    def add_to_plan(self, asked: Asked) -> None:
         """Add what is asked for now, unless it is a part of what was asked for before.
 
         If the suite was asked for on more examples before, these are still wanted.
-
-        Args:
-            suite: What was asked for, as it would be typed.
-            examples: On how many examples.
-            keys: The attempts, each with the key of its condition.
-            weights: What is attacked.
         """
-        current = [one for one in self.plan() if one["weights"] == weights]
-        if any(set(keys) <= set(one["keys"]) and examples <= one["examples"] for one in current):
+        keys = asked.attempts.keys()
+        current = [one for one in self.plan() if one.weights == asked.weights]
+        if any(keys <= one.attempts.keys() and asked.examples <= one.examples for one in current):
             return
         others = [
-            one for one in current if one["suite"] != suite or not set(one["keys"]) <= set(keys)
+            one for one in current if one.suite != asked.suite or not one.attempts.keys() <= keys
         ]
-        before = [one["examples"] for one in current if one not in others]
-        new = {"suite": suite, "examples": max([examples, *before])}
-        entries = [*others, {**new, "weights": weights, "keys": dict(keys)}]
+        before = [one.examples for one in current if one not in others]
+        new = asked._replace(examples=max([asked.examples, *before]))
+        entries = [
+            {**one._asdict(), "attempts": {key: of.key for key, of in one.attempts.items()}}
+            for one in (*others, new)
+        ]
         self.folder.write_json(_PLAN, {"asked": entries})
 
     def of_other_weights(self, weights: str) -> list[str]:
@@ -203,10 +212,9 @@ class AttemptFiles:
     def _seconds(self) -> dict[tuple[str, int], float]:
         """The seconds of each block, by key and number, as far as they are known."""
         found: dict[tuple[str, int], float] = {}
-        with suppress(RunError, KeyError, TypeError, ValueError):
-            for one in self.folder.json_lines(TIMINGS, ""):
-                if "key" in one:
-                    found[str(one["key"]), int(one["block"])] = float(one["seconds"])
+        for one in self.folder.readable_lines(TIMINGS):
+            with suppress(KeyError, TypeError, ValueError):  # the seconds of an epoch have no key
+                found[str(one["key"]), int(one["block"])] = float(one["seconds"])
         return found
 
     def _read(
@@ -214,12 +222,9 @@ class AttemptFiles:
     ) -> tuple[Block, AttemptRecord, dict[str, Any]]:
         tensors, about = self.folder.tensors(name, self._advice)
         with self.folder.reading(name, self._advice):
-            try:
-                if key_of(about) != key:
-                    raise ValueError("it belongs to another attempt")
-                return _block(tensors, about, seconds), _record(about, key), about
-            except (KeyError, TypeError, AttributeError) as foreign:
-                raise ValueError(f"it is no block of an attempt: {foreign}") from foreign
+            if key_of(about) != key:
+                raise ValueError("it belongs to another attempt")
+            return _block(tensors, about, seconds), _record(about, key), about
 
 
 def _block(tensors: Tensors, about: Mapping[str, Any], seconds: float | None) -> Block:
@@ -245,22 +250,13 @@ def _block(tensors: Tensors, about: Mapping[str, Any], seconds: float | None) ->
 
 def _worst(tensors: Tensors, about: Mapping[str, Any]) -> Worst:
     """Return stored perturbations; raise ValueError if they are none."""
-    try:
-        delta, score, by = (_kept(tensors, name) for name in ("delta", "score", "by"))
-        of = frozenset(map(str, about["of"]))
-    except (KeyError, TypeError) as foreign:
-        raise ValueError(f"it holds no perturbations: {foreign}") from foreign
+    delta, score, by = (tensors[name] for name in ("delta", "score", "by"))
+    of = frozenset(map(str, about["of"]))
     if delta.ndim != 4 or not len(delta) == len(score) == len(by) or score.ndim != 1:
         raise ValueError(f"it holds perturbations of {tuple(delta.shape)}")
     if not delta.isfinite().all() or score.isnan().any():
         raise ValueError("its perturbations are not finite")
     return Worst(delta, score, by, of)
-
-
-def _kept(tensors: Tensors, name: str) -> Tensor:
-    if name not in tensors:
-        raise ValueError(f"it has no {name}")
-    return tensors[name]
 
 
 def _record(about: Mapping[str, Any], key: str) -> AttemptRecord:

@@ -217,11 +217,8 @@ class Run:
         plain = self.folder.json(_ANALYSIS, advice)
         if plain is None or plain.get("weights") != self.weights:
             return None
-        try:
+        with self.folder.reading(_ANALYSIS, advice):
             return Analysis.from_plain(plain)
-        except (KeyError, TypeError, AttributeError) as other:
-            file = self.path / _ANALYSIS
-            raise RunError(f"{file} is damaged ({other}); {advice}") from other
 
     def save_analysis(self, analysis: Analysis) -> None:
         """Store an analysis of these weights."""

@@ -68,7 +68,9 @@ class Folder:
         with self.reading(name, advice):
             content = sealed.read_plain(self.path / name, sealed.MOST_JSON)
             plain = sealed.parse_json(content)
-            self._require(name, plain.get("schema") if isinstance(plain, dict) else None, advice)
+            self._require_schema(
+                name, plain.get("schema") if isinstance(plain, dict) else None, advice
+            )
             return self._own(name, sealed.unseal(plain))
 
     def json_lines(self, name: str, advice: str) -> list[dict[str, Any]]:
@@ -80,11 +82,19 @@ class Folder:
         if not self.has(name):
             return []
         with self.reading(name, advice):
-            content = sealed.read_plain(self.path / name, sealed.MOST_JSON)
-            if not content:
+            lines = sealed.read_plain(self.path / name, sealed.MOST_JSON).splitlines()
+            if not lines:
                 raise ValueError("it is empty")
-            lines = [sealed.unseal(sealed.parse_json(line)) for line in content.splitlines()]
-            return [self._own(name, line) for line in lines]
+            return [self._own(name, sealed.unseal(sealed.parse_json(line))) for line in lines]
+
+    def readable_lines(self, name: str) -> Iterator[dict[str, Any]]:
+        """The sealed objects of a file of lines that nothing depends on; others are left out."""
+        lines: list[bytes] = []
+        with suppress(OSError, ValueError):
+            lines = sealed.read_plain(self.path / name, sealed.MOST_JSON).splitlines()
+        for line in lines:
+            with suppress(ValueError):
+                yield self._own(name, sealed.unseal(sealed.parse_json(line)))
 
     def tensors(self, name: str, advice: str) -> tuple[Tensors, dict[str, Any]]:
         """The tensors of a file and what it says about them.
@@ -95,14 +105,14 @@ class Folder:
         """
         with self.reading(name, advice):
             tensors, about = sealed.unpack(sealed.read_plain(self.path / name))
-            self._require(name, about.get("schema"), advice)
+            self._require_schema(name, about.get("schema"), advice)
             return tensors, self._own(name, about)
 
     def about(self, name: str, advice: str) -> dict[str, Any]:
         """What a file says about its tensors, without reading them; raises as `tensors` does."""
         with self.reading(name, advice):
             about = sealed.about(self.path / name)
-            self._require(name, about.get("schema"), advice)
+            self._require_schema(name, about.get("schema"), advice)
             return self._own(name, about)
 
     def tensors_of(
@@ -125,21 +135,20 @@ class Folder:
             (self.path / name).parent.mkdir(parents=True, exist_ok=True)
             write_whole(self.path / name, content)
 
-    def write_json(self, name: str, value: Mapping[str, Any], indent: int | None = None) -> None:
+    def write_json(self, name: str, value: Mapping[str, Any]) -> None:
         """Write a sealed JSON file; numbers that are not finite are refused."""
-        content = json.loads(json.dumps({**self._header(name), **value}, allow_nan=False))
-        self.write(name, json.dumps(sealed.seal(content), indent=indent).encode())
+        self.write(name, self._sealed(name, value))
 
     def write_lines(self, name: str, values: list[dict[str, Any]]) -> None:
         """Write a file with a sealed JSON object in each line."""
-        self.write(name, "".join(self._line(name, value) for value in values).encode())
+        self.write(name, b"".join(self._sealed(name, value) for value in values))
 
     def append_line(self, name: str, value: dict[str, Any]) -> None:
         """Add a line to a file that nothing depends on; where that fails, it is left out."""
         with suppress(OSError, RunError):
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | sealed.NO_LINKS
             with os.fdopen(os.open(self.path / name, flags, 0o644), "ab") as file:
-                file.write(self._line(name, value).encode())
+                file.write(self._sealed(name, value))
 
     def write_tensors(self, name: str, tensors: Tensors, **about: object) -> None:
         """Write a sealed file of tensors, with what is to be known of them."""
@@ -147,14 +156,17 @@ class Folder:
 
     @contextmanager
     def reading(self, name: str, advice: str) -> Iterator[None]:
-        """Turn what keeps a file from being read into a sentence."""
+        """Turn what keeps a file from being read, or lacks in what was read, into a sentence."""
         try:
             yield
         except sealed.NotSealedError as other:
-            self._require(name, other.schema, advice)
+            self._require_schema(name, other.schema, advice)
             raise RunError(f"{self.path / name} is damaged ({other}); {advice}") from other
-        except (OSError, ValueError) as broken:
-            why = broken.strerror if isinstance(broken, OSError) else str(broken)
+        except KeyError as missing:
+            why = f"it has no {missing.args[0]}"
+            raise RunError(f"{self.path / name} is damaged ({why}); {advice}") from missing
+        except (OSError, ValueError, TypeError, AttributeError, OverflowError) as broken:
+            why = (isinstance(broken, OSError) and broken.strerror) or str(broken)
             raise RunError(f"{self.path / name} is damaged ({why}); {advice}") from broken
 
     @contextmanager
@@ -183,9 +195,10 @@ class Folder:
     def _header(self, name: str) -> dict[str, Any]:
         return {"schema": SCHEMA, "file": name}
 
-    def _line(self, name: str, value: dict[str, Any]) -> str:
+    def _sealed(self, name: str, value: Mapping[str, Any]) -> bytes:
+        """Return a sealed JSON object as one line."""
         content = json.loads(json.dumps({**self._header(name), **value}, allow_nan=False))
-        return json.dumps(sealed.seal(content)) + "\n"
+        return f"{json.dumps(sealed.seal(content))}\n".encode()
 
     def _own(self, name: str, about: dict[str, Any]) -> dict[str, Any]:
         """Return what a file says, without what every file says, if it is the file of this name."""
@@ -193,7 +206,7 @@ class Folder:
             raise ValueError(f"it is {about.get('file')!r}, moved or copied here")
         return {key: value for key, value in about.items() if key not in ("schema", "file")}
 
-    def _require(self, name: str, schema: Any, advice: str) -> None:
+    def _require_schema(self, name: str, schema: Any, advice: str) -> None:
         if schema is not None and schema != SCHEMA:
             raise RunError(
                 f"{self.path / name} was written by another version of ccat (schema {schema}, "

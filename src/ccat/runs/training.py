@@ -24,7 +24,7 @@ from ccat.training import Recipe
 LOG, CHECKPOINT, MODEL = "log.jsonl", "checkpoint.safetensors", "model.safetensors"
 TRAINED = "trained.json"
 _SECONDS = "training_seconds"  # of an epoch
-_RESTORE = f"restore it from a copy, or delete {TRAINED} and rerun the same `ccat train`"
+_RESTORE = f"restore it from a copy, or delete {TRAINED} and rerun the command that made the run"
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class TrainingFiles:
             RunError: If it is not trained yet.
             UntrustedError: If a factory outside of ccat makes it, which nobody has trusted.
         """
-        assert self.weights  # raises if the file is not the one that training wrote
+        self.require_intact()
         return load_model(self.folder.path / MODEL, factory=self.recipe.model)
 
     def holds(self, content: bytes) -> bool:
@@ -135,6 +135,11 @@ class TrainingFiles:
             file = self.folder.path / MODEL
             raise RunError(f"{file} is damaged (it is not the model that was trained); {_RESTORE}")
         return weights
+
+    def require_intact(self) -> None:
+        """Raise a RunError unless the model's file is the one that was trained."""
+        if not self.weights:
+            raise RunError(f"{self.folder.path / TRAINED} names no weights; {_RESTORE}")
 
     def require_trained(self) -> None:
         """Raise a RunError unless there is a trained model."""

@@ -34,11 +34,12 @@ def prunable(run: Run) -> dict[str, str]:
 def discard(run: Run, names: Iterable[str]) -> None:
     """Move files and folders of a run to its trash."""
     for name in names:
-        place = run.path / TRASH / name
-        while os.path.lexists(place):
-            place = place.with_name(f"{place.name}~")
-        place.parent.mkdir(parents=True, exist_ok=True)
-        (run.path / name).rename(place)
+        with run.folder.writing(name), run.folder.writing(f"{TRASH}/{name}"):
+            place = run.path / TRASH / name
+            while os.path.lexists(place):
+                place = place.with_name(f"{place.name}~")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            (run.path / name).rename(place)
 
 
 def empty(run: Run) -> int:

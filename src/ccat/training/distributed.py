@@ -17,7 +17,7 @@ import torch
 from torch import Generator, Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from ccat.codec import digest
+from ccat.codec import seed_from
 from ccat.errors import PipelineError
 
 Value = TypeVar("Value")
@@ -51,7 +51,7 @@ class Ranks:
         """
         if self.count == 1:
             return generator
-        return Generator().manual_seed(int(digest([*place, self.rank])[:15], 16))
+        return Generator().manual_seed(seed_from([*place, self.rank]))
 
     def broadcast(self, value: Value) -> Value:
         """Broadcast `value` from rank 0 to every process."""
