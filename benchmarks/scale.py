@@ -18,11 +18,11 @@ from pathlib import Path
 import torch
 
 from ccat import RECIPES, SUITES, Case, Problem, create_model, other_class_confidence
-from ccat.attacking import BLOCK, Attempt, Block, Unit
+from ccat.attacking import BLOCK, Attempt, Block
 from ccat.data import data_digest
 from ccat.memory import keep_freed
 from ccat.models import attack_copy
-from ccat.pipeline.attack import RunResults
+from ccat.pipeline.run_results import RunResults
 from ccat.rejection import CONFIDENCE
 from ccat.runs import Run
 
@@ -77,7 +77,7 @@ def seconds_per_store(name: str) -> tuple[float, int]:
         for restart in range(30):
             attempt = Attempt(SUITES["paper-mnist"].cases[0], restart, run.weights, data)
             begin = time.perf_counter()
-            results.keep(Unit(attempt, 0), *pickle.loads(sent))
+            results.keep(attempt, 0, *pickle.loads(sent))
             times.append(time.perf_counter() - begin)
     return statistics.median(times[5:]), len(sent)
 

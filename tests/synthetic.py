@@ -50,6 +50,8 @@ def run_outcomes(seed: int = 0, images: int = 400, attacked: int = 100) -> RunOu
                 forwards=100 * attacked,
                 backwards=50 * attacked,
                 seconds=2.0,
+                no_gradient=0,
+                asked=np.ones(attacked, dtype=np.bool_),
             )
         )
     return RunOutcomes(

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -65,21 +66,21 @@ def slow(folder: str, n: int) -> int:
 
 
 def test_units_on_a_cluster(cluster: Cluster) -> None:
-    found = sorted(Ray(cluster.address)(square, 3, range(12)))
+    found = sorted(Ray(cluster.address)(square, 3, deque(range(12))))
     assert [(unit, value) for unit, (value, _) in found] == [(n, 3 * n * n) for n in range(12)]
     assert len({process for _, (_, process) in found}) < 12, "workers live on"
     assert os.getpid() not in {process for _, (_, process) in found}
     assert ray.is_initialized(), "a connection that was there is left"
     with pytest.raises(ValueError, match=r"^unit 3 is wrong$"):
-        list(Ray(cluster.address)(fails, None, range(6)))
+        list(Ray(cluster.address)(fails, None, deque(range(6))))
     with pytest.raises(WorkerError, match="no node of the Ray cluster has 1 CPUs and 1 GPUs"):
-        list(Ray(cluster.address, gpus=1)(square, 3, range(2)))
+        list(Ray(cluster.address, gpus=1)(square, 3, deque(range(2))))
 
 
 def test_a_worker_killed_while_it_computes_costs_its_unit_once_more(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    found = list(Ray(cluster.address)(dies_once, str(tmp_path), range(6)))
+    found = list(Ray(cluster.address)(dies_once, str(tmp_path), deque(range(6))))
     assert sorted(unit for unit, _ in found) == list(range(6))
     assert (tmp_path / "tried-2").exists()
     assert {threads for _, threads in found} == {1}
@@ -87,7 +88,7 @@ def test_a_worker_killed_while_it_computes_costs_its_unit_once_more(
 
 def test_a_node_removed_costs_its_units_once_more(cluster: Cluster, tmp_path: Path) -> None:
     node = cluster.add_node(num_cpus=1)
-    results, found = Ray(cluster.address)(slow, str(tmp_path), range(12)), []
+    results, found = Ray(cluster.address)(slow, str(tmp_path), deque(range(12))), []
     for count, (unit, value) in enumerate(results):
         found.append(unit)
         assert unit == value
@@ -138,7 +139,7 @@ def test_a_cluster_that_is_not_there_is_said_at_once_and_nothing_is_planned(
     assert refused.returncode == 2
     assert "ccat: there is no Ray cluster at 127.0.0.1:9 (" in refused.stderr
     assert "Traceback" not in refused.stderr
-    assert Run.open(Path("runs/tiny")).attempts.plan() == []
+    assert Run.open(Path("runs/tiny")).plan.asked() == []
 
 
 @pytest.mark.parametrize(

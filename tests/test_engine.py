@@ -4,6 +4,7 @@ import signal
 import sys
 import threading
 import time
+from collections import deque
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,7 @@ def tensors(_common: None, n: int) -> tuple[torch.Tensor, torch.Tensor]:
 def test_results_leave_no_files_open() -> None:
     """Tensors sent as they are would keep two files each: too many for a thousand blocks."""
     before, most = len(list(Path("/proc/self/fd").iterdir())), 0
-    for unit, (first, _) in engine.Local(2)(tensors, None, range(60)):
+    for unit, (first, _) in engine.Local(2)(tensors, None, deque(range(60))):
         assert first[0] == unit
         time.sleep(0.002)  # the workers are faster
         most = max(most, len(list(Path("/proc/self/fd").iterdir())))
@@ -61,37 +62,40 @@ def test_results_leave_no_files_open() -> None:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_every_unit_comes_back_with_its_result(workers: int) -> None:
-    assert sorted(engine.Local(workers)(double, None, [3, 1, 2])) == [(1, 2), (2, 4), (3, 6)]
-    assert list(engine.Local(workers)(double, None, [])) == []
+    assert sorted(engine.Local(workers)(double, None, deque([3, 1, 2]))) == [(1, 2), (2, 4), (3, 6)]
+    assert list(engine.Local(workers)(double, None, deque())) == []
 
 
 def test_results_come_as_they_are_done() -> None:
     """A slow unit does not keep the others from being stored."""
-    assert [unit for unit, _ in engine.Local(2)(late, None, [0, 1, 2, 3])][-1] == 0
+    assert [unit for unit, _ in engine.Local(2)(late, None, deque([0, 1, 2, 3]))][-1] == 0
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_unit_has_one_thread(workers: int) -> None:
     before = torch.get_num_threads()
-    assert [threads for _, threads in engine.Local(workers)(threads_of, None, [0, 1])] == [1, 1]
+    assert [threads for _, threads in engine.Local(workers)(threads_of, None, deque([0, 1]))] == [
+        1,
+        1,
+    ]
     assert torch.get_num_threads() == before
 
 
 def test_a_killed_worker_is_an_error_not_a_hang() -> None:
     with pytest.raises(engine.WorkerError, match="start again"):
-        list(engine.Local(2)(die, None, list(range(6))))
+        list(engine.Local(2)(die, None, deque(range(6))))
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_error_in_a_unit_is_that_error(workers: int) -> None:
     done = []
     with pytest.raises(ValueError, match="unit 2 is wrong"):
-        done += [unit for unit, _ in engine.Local(workers)(fail, None, list(range(6)))]
+        done += [unit for unit, _ in engine.Local(workers)(fail, None, deque(range(6)))]
 
 
 def test_what_units_share_must_fit_into_a_pipe() -> None:
     with pytest.raises(ValueError, match="must be at most 30000 bytes on local processes"):
-        list(engine.Local(2)(double, bytes(30_000), [1, 2]))  # type: ignore[arg-type]
+        list(engine.Local(2)(double, bytes(30_000), deque([1, 2])))  # type: ignore[arg-type]
 
 
 def test_the_module_called_ray_does_not_hide_the_library() -> None:
@@ -109,7 +113,7 @@ def test_without_ray_the_engine_says_how_to_get_it(monkeypatch: pytest.MonkeyPat
 
 
 def test_workers_end_when_nobody_wants_more(tmp_path: Path) -> None:
-    results = engine.Local(2)(sleep, None, [str(tmp_path)] * 3)
+    results = engine.Local(2)(sleep, None, deque([str(tmp_path)] * 3))
     begin = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         _interrupted(results, tmp_path)

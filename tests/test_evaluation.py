@@ -89,7 +89,8 @@ def test_without_a_named_threat() -> None:
 
 def test_only_images_that_all_attempts_attacked_count() -> None:
     m = run_outcomes()
-    short = replace(m.attempts[1], answers={JUDGE: attempt(m, 1)[:40]})
+    few = np.ones(40, dtype=np.bool_)
+    short = replace(m.attempts[1], answers={JUDGE: attempt(m, 1)[:40]}, asked=few)
     found = evaluate(replace(m, attempts=(m.attempts[0], short, *m.attempts[2:])), tau=0.5)
     assert [a.pooled.examples for a in found.attacks] == [40, 100, 100]
 
@@ -278,8 +279,8 @@ def test_every_number_of_a_pool_is_the_one_it_is_called() -> None:
     assert (pooled.forwards, pooled.backwards, pooled.attempts) == (200, 100, 2)
     assert pooled.seconds == pytest.approx(0.04)
     table = {t.name: t for t in tables([[evaluate(m, tau=tau)]])}
-    assert table["attacks"].rows[2][4:8] == tuple(map(Share.of, pooled.rates.values()))
-    assert table["strongest"].rows[0][5] == Share.of(pooled.headline)
+    assert table["attacks"].rows[2][6:10] == tuple(map(Share.of, pooled.rates.values()))
+    assert table["strongest"].rows[0][6] == Share(pooled.found)
 
 
 def test_pooled_answers_are_those_of_the_worst_attempt() -> None:

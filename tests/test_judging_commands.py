@@ -240,11 +240,11 @@ def test_attempts_on_different_images_are_said(
 def test_a_part_of_a_suite_does_not_replace_what_was_asked_before(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    attempts = Run.open(Path("runs/seed0")).attempts
-    before = attempts.plan()
+    plan = Run.open(Path("runs/seed0")).plan
+    before = plan.asked()
     part = ("attack", "seed0", "--suite", "tiny", "--only", "conf", *FEW)
     assert "0 blocks computed" in says(capsys, *part)
-    assert attempts.plan() == before
+    assert plan.asked() == before
     more = ("--threat", "L2:1", "--examples", "200", "--workers", "1")
     says(capsys, "attack", "seed0", "--suite", "tiny", *more)
-    assert [len(one.attempts) for one in attempts.plan()] == [6, 1]
+    assert [len(one.attempts) for one in plan.asked()] == [6, 1]

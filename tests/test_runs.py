@@ -20,7 +20,7 @@ from ccat.attacking import Attempt, Block, Worst
 from ccat.attacking.case import attempt_key, identity
 from ccat.files import UNFINISHED
 from ccat.runs import Run, RunError, find_runs, trash
-from ccat.runs.attempts import Asked
+from ccat.runs.plan import Asked
 from ccat.threats import Condition
 
 RECIPE = RECIPES["mnist-ccat-demo"]
@@ -238,22 +238,22 @@ def test_the_plan_remembers_the_last_of_each_suite(run: Run) -> None:
     x, y = Condition(Linf(0.3)), Condition(Linf(0.3), "noise")
 
     def ask(suite: str, examples: int, weights: str = run.weights, **of: Condition) -> None:
-        run.attempts.add_to_plan(Asked(suite, examples, weights, of))
+        run.plan.add(Asked(suite, examples, weights, of))
 
-    assert run.attempts.plan() == []
+    assert run.plan.asked() == []
     ask("--suite quick", 100, a=x)
     ask("--suite other", 100, b=y)
     ask("--suite quick", 200, a=x, c=x)
     ask("--suite quick", 50, a=x, c=x)
-    assert run.attempts.plan() == [
+    assert run.plan.asked() == [
         Asked("--suite other", 100, run.weights, {"b": y}),
         Asked("--suite quick", 200, run.weights, {"a": x, "c": x}),
     ]
     ask("--suite quick", 100, "other weights", a=x)
-    assert run.attempts.plan() == [Asked("--suite quick", 100, "other weights", {"a": x})]
+    assert run.plan.asked() == [Asked("--suite quick", 100, "other weights", {"a": x})]
     (run.path / "plan.json").write_text("{")
     with pytest.raises(RunError, match=r"plan\.json is damaged.*delete it"):
-        run.attempts.plan()
+        run.plan.asked()
 
 
 def truncate(file: Path) -> None:

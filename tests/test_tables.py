@@ -119,7 +119,8 @@ def test_tables_hold_what_was_evaluated() -> None:
     assert len(made["attacks"].rows) == 2 * (3 + 2 + 2)
     for table in made.values():
         assert "τ" in "".join(table.legend)
-        assert "RErr = wrong and accepted / accepted" in "".join(table.legend)
+        if table.name != "strongest":
+            assert "RErr = wrong and accepted / accepted" in "".join(table.legend)
     assert "Err = wrong / accepted; coverage = accepted / all" in made["main"].legend[1]
     for rate in ATTACK_RATES:
         assert rate.title in made["attacks"].head

@@ -58,6 +58,16 @@ OBJECTIVES: dict[str, Objective] = codec.register(
 )
 
 
+def level(objective: Objective, tau: float) -> float:
+    """Return the value from which on an objective means an error that τ accepts; ∞ if none does.
+
+    A confidence of more than one half belongs to the predicted class.
+    """
+    if objective is other_class_confidence:
+        return math.log(max(tau, 0.5 + 1e-6))
+    return math.log(max(tau, 1e-6)) if objective is any_class_confidence else math.inf
+
+
 def most(objective: Objective) -> float:
     """Return the largest value that an objective can take.
 

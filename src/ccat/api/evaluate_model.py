@@ -21,15 +21,17 @@ from ccat.api.inputs import (
 )
 from ccat.attacking import (
     BLOCK,
+    Attempt,
     Block,
     Case,
     Memory,
+    Rest,
     Target,
     Unit,
     attempts_of,
     blocks_in,
     merge,
-    plan,
+    rest_at,
     solve,
     worst_of_block,
 )
@@ -37,6 +39,7 @@ from ccat.attacking import attack as attack_units
 from ccat.attacking.block import try_out
 from ccat.attacking.forecast import fitting_batch
 from ccat.attacking.outcomes import Clean, attempt_outcomes, clean_outcomes, grouped
+from ccat.attacking.rest import TPR as REST_TPR
 from ccat.attacks import frozen
 from ccat.attacks.inputs import require_model
 from ccat.checks import require_count
@@ -104,6 +107,7 @@ def evaluate(
     name: str = "model",
     progress: Progress | None = None,
     batch: int | None = None,
+    rest_tpr: float | None = REST_TPR,
 ) -> Result:
     """Attack a model and measure what gets through.
 
@@ -128,6 +132,8 @@ def evaluate(
         name: What tables call the model.
         progress: Called with (done, total, text); by default a bar on a terminal.
         batch: Images that go through the model at once; by default what memory holds, at most 100.
+        rest_tpr: An image that is wrong and accepted at the τ of this TPR rests in the cases that
+            follow; None attacks all images with all cases.
 
     Returns:
         Tables, numbers and adversarial images.
@@ -161,15 +167,16 @@ def evaluate(
         threshold(clean.calibration[judge], tpr)  # refuse too few images before attacking
         report = progress or (ProgressBar(name) if sys.stderr.isatty() else lambda *_: None)
         batch = batch or fitting_batch(model, x[:1], str(device), 1)
-        target = Target(model, rule, judges, x_val.to(device), batch)
+        rest, rest_tpr = rest_at(rule, clean.raw, rest_tpr)
+        target = Target(model, rule, judges, x_val.to(device), batch, rest.enough)
         try_out(target, cases, x[:1].to(device), y[:1].to(device))
-        memory = _attacked(target, x[:count], y[:count], cases, str(device), report)
+        attempts = attempts_of(cases, rest_at=rest_tpr)
+        memory = _attacked(target, x[:count], y[:count], attempts, rest, str(device), report)
     blocks = range(blocks_in(count))
-    attempts = attempts_of(cases)
     found = tuple(
         attempt_outcomes(
             attempt.record,
-            [memory.blocks[Unit(attempt, block)] for block in blocks],
+            [memory.block(attempt, block) for block in blocks],
             y.numpy(),
             clean.scale,
         )
@@ -223,12 +230,12 @@ def _attacked(
     target: Target,
     x: Tensor,
     y: Tensor,
-    cases: tuple[Case, ...],
+    attempts: Sequence[Attempt],
+    rest: Rest,
     device: str,
     progress: Progress,
 ) -> Memory:
     memory, shape = Memory(), (x.shape[1], x.shape[2], x.shape[3])
-    units = plan(attempts_of(cases), blocks_in(len(x)), memory, shape)
 
     def work(_: None, unit: Unit) -> tuple[Block, Tensor]:
         try:
@@ -236,7 +243,7 @@ def _attacked(
         except PipelineError as wrong:
             raise ValueError(str(wrong)) from wrong
 
-    attack_units(units, memory, Here(), work, None, shape, progress)
+    attack_units(attempts, y, memory, rest, Here(), work, None, shape, progress)
     return memory
 
 
@@ -251,9 +258,9 @@ def _adversarial(outcomes: RunOutcomes, memory: Memory, x: Tensor, y: Tensor) ->
         for block in range(blocks_in(len(x))):
             labels = y[block * BLOCK : (block + 1) * BLOCK]
             each = [
-                worst_of_block(unit.attempt.key, result, group.judge, labels, memory.deltas[unit])
-                for unit, result in memory.blocks.items()
-                if unit.block == block and unit.attempt.key in keys
+                worst_of_block(key, result, group.judge, labels, memory.deltas[key, block])
+                for (key, number), result in memory.blocks.items()
+                if number == block and key in keys
             ]
             parts.append(reduce(merge, each).delta)
         found[group.condition.title] = (x + torch.cat(parts).to(x)).clamp(0, 1)

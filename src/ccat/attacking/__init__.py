@@ -2,13 +2,14 @@
 
 A *case* says which attack maximises what within which threat. An *attempt* is one restart of it
 against certain weights and data, made in *blocks* of a hundred examples. `attack` computes the
-blocks that are missing on an engine and keeps them, in memory or in a run directory; `outcomes`
-turns them into what an evaluation counts.
+blocks that are missing on an engine and keeps them, in memory or in a run directory; an example
+that one attempt has broken *rests* in those that follow. `outcomes` turns blocks into what an
+evaluation counts.
 
     block, delta = attack_block(Target(model), case, x, y, generator)
 """
 
-from ccat.attacking.block import Block, Target, Worst, attack_block, merge, worst_of_block
+from ccat.attacking.block import Block, Target, attack_block
 from ccat.attacking.case import (
     BLOCK,
     Attempt,
@@ -18,7 +19,9 @@ from ccat.attacking.case import (
     block_of,
     blocks_in,
 )
-from ccat.attacking.core import Memory, Results, Unit, attack, plan, solve
+from ccat.attacking.core import Memory, Results, Unit, attack, missing, solve
+from ccat.attacking.rest import Rest, rest_at
+from ccat.attacking.worst import Worst, merge, worst_of_block
 
 __all__ = [
     "BLOCK",
@@ -27,6 +30,7 @@ __all__ = [
     "Block",
     "Case",
     "Memory",
+    "Rest",
     "Results",
     "Target",
     "Unit",
@@ -37,7 +41,8 @@ __all__ = [
     "block_of",
     "blocks_in",
     "merge",
-    "plan",
+    "missing",
+    "rest_at",
     "solve",
     "worst_of_block",
 ]

@@ -1,6 +1,6 @@
-"""One case against one block of images, and the worst case per example.
+"""One case against one block of images.
 
-Shapes: x, delta (N, C, H, W), probabilities (N, K), value, scores, by (N,), N up to a hundred.
+Shapes: x, delta (N, C, H, W), probabilities (N, K), value, scores (N,), N up to a hundred.
 """
 
 import time
@@ -12,11 +12,12 @@ import torch
 from torch import Generator, Tensor, nn
 
 from ccat.attacking.case import Case
-from ccat.attacks import External, Found, Problem
+from ccat.attacks import Counts, External, Found, Problem
+from ccat.attacks.passes import Passes
 from ccat.memory import keep_freed
 from ccat.models import attack_copy
 from ccat.models.predict import probabilities
-from ccat.objectives import other_class_confidence
+from ccat.objectives import level, other_class_confidence
 from ccat.rejection import CONFIDENCE, Aware, Confidence, Detector, Judge, Rejection
 from ccat.threats import Threat, label
 
@@ -28,7 +29,8 @@ class Target:
     """A model under attack, and what rejects its answers.
 
     `pool` holds other images that attacks may start from; `batch` is how many images go through
-    the model at once (None: a whole block).
+    the model at once (None: a whole block). `enough` has, by judge, the score at which an accepted
+    error is enough, so that an example is attacked no more; where it has none, attacks go on.
     """
 
     model: nn.Module
@@ -36,14 +38,17 @@ class Target:
     judges: Mapping[str, Judge] = field(default_factory=lambda: {CONFIDENCE: Confidence()})
     pool: Tensor | None = None
     batch: int | None = None
+    enough: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Block:
     """What an attempt left of up to a hundred examples: the answers, and what they cost.
 
-    `scores` are by judge; `value` is what the attack reached of its objective. `no_gradient` counts
-    the examples that the attack left unbroken and whose gradient was zero wherever it asked.
+    `scores` are by judge; `value` is what the attack reached of its objective, −∞ where it was not
+    asked. `no_gradient` counts the examples that the attack left unbroken and whose gradient was
+    zero wherever it asked. `asked` (N,) is False for the examples that rested because an earlier
+    attempt had broken them; their answers are those to the images themselves.
     """
 
     probabilities: Tensor
@@ -53,6 +58,11 @@ class Block:
     forwards: int
     backwards: int
     no_gradient: int = 0
+    asked: Tensor = field(default_factory=lambda: torch.ones(0, dtype=torch.bool))
+
+    def __post_init__(self) -> None:
+        if len(self.asked) == 0:
+            object.__setattr__(self, "asked", torch.ones(len(self.value), dtype=torch.bool))
 
 
 def pose(target: Target, case: Case, x: Tensor, y: Tensor) -> Problem:
@@ -64,9 +74,11 @@ def pose(target: Target, case: Case, x: Tensor, y: Tensor) -> Problem:
     model, objective = attack_copy(target.model, x), case.objective
     first = other_class_confidence if isinstance(objective, Aware) else objective
     problem = Problem.of(model, x, y, case.threat, first, target.pool, target.batch)
+    name = target.rejection.judge_of(case.condition, list(target.judges))
     if not isinstance(objective, Aware):
-        return problem
-    judge = target.judges.get(target.rejection.judge_of(case.condition, list(target.judges)))
+        enough = target.enough.get(name) if name == CONFIDENCE else None
+        return problem if enough is None else replace(problem, enough=level(objective, enough))
+    judge = target.judges.get(name)
     if not isinstance(judge, Detector):
         raise ValueError(
             f"case {case.name!r} knows a detector, but this run rejects by confidence: "
@@ -77,7 +89,12 @@ def pose(target: Target, case: Case, x: Tensor, y: Tensor) -> Problem:
 
 
 def attack_block(
-    target: Target, case: Case, x: Tensor, y: Tensor, generator: Generator
+    target: Target,
+    case: Case,
+    x: Tensor,
+    y: Tensor,
+    generator: Generator,
+    resting: Sequence[int] = (),
 ) -> tuple[Block, Tensor]:
     """Attack a block of images with one case.
 
@@ -87,6 +104,7 @@ def attack_block(
         x: Images in [0,1].
         y: Their labels.
         generator: All random numbers of the attack.
+        resting: The examples that are not attacked.
 
     Returns:
         What is kept of the block, and the perturbations (N, C, H, W) on the CPU.
@@ -96,28 +114,34 @@ def attack_block(
     """
     keep_freed()
     begin = time.monotonic()
-    problem = pose(target, case, x, y)
-    found = case.attack(problem, generator)
-    _require_valid(case, problem, found)
-    images = problem.images(found)
-    (answers,) = problem.passes.run(
-        lambda part, _: (probabilities(target.model, part),), images, found.value
-    )
+    asked = torch.ones(len(x), dtype=torch.bool)
+    asked[list(resting)] = False
+    rows = asked.nonzero()[:, 0].to(x.device)
+    delta, value = torch.zeros_like(x), torch.full((len(x),), -torch.inf)
+    passes, no_gradient, counts = Passes(target.batch), 0, Counts()
+    if len(rows):
+        problem = pose(target, case, x[rows], y[rows])
+        found = case.attack(problem, generator)
+        _require_valid(case, problem, found)
+        delta[rows], value[rows.cpu()] = found.delta.detach(), found.value.detach().float().cpu()
+        passes, counts = problem.passes, problem.counts
+    images = (x + delta).clamp_(0, 1)
+    (answers,) = passes.run(lambda part, _: (probabilities(target.model, part),), images, value)
     names = target.rejection.judges_of(case.condition, list(target.judges))
-    scores = {name: _judged(problem, target.judges[name], images, answers) for name in names}
-    counts, seconds = problem.counts, time.monotonic() - begin
-    value = found.value.detach().cpu()
-    confidence, predicted = answers.max(1)
-    broken = (confidence >= 0.5) & ((predicted != y.cpu()) | case.condition.on_noise)
-    blind = problem.passes.without_gradient(len(x)) & ~broken
-    passes = (counts.forwards, counts.backwards, int(blind.sum()))
-    block = Block(answers, value, scores, seconds, *passes)
-    return block, found.delta.detach().cpu()
+    scores = {name: _judged(passes, target.judges[name], images, answers) for name in names}
+    if len(rows):
+        confidence, predicted = answers.max(1)
+        unbroken = (confidence < 0.5) | ((predicted == y.cpu()) & (not case.condition.on_noise))
+        blind = passes.without_gradient(len(rows)) & unbroken[rows.cpu()]
+        no_gradient = int(blind.sum())
+    seconds = time.monotonic() - begin
+    about = (seconds, counts.forwards, counts.backwards, no_gradient, asked)
+    return Block(answers, value, scores, *about), delta.cpu()
 
 
-def _judged(problem: Problem, judge: Judge, images: Tensor, answers: Tensor) -> Tensor:
+def _judged(passes: Passes, judge: Judge, images: Tensor, answers: Tensor) -> Tensor:
     rows = torch.arange(len(images))
-    (scores,) = problem.passes.run(
+    (scores,) = passes.run(
         lambda part, of: (judge(part, answers[of.cpu()]),), images, rows.to(images.device)
     )
     return scores
@@ -145,80 +169,6 @@ def _require_valid(case: Case, problem: Problem, found: Found) -> None:
             f"{name} returned perturbations outside of {label(case.threat)} or of [0,1]: return "
             f"what problem.evaluate or problem.value_and_grad gave"
         )
-
-
-NOBODY = -1  # no attempt is wrong
-
-
-@dataclass(frozen=True)
-class Worst:
-    """Per example the worst perturbation among some attempts.
-
-    `score` (N,) is −∞ and `by` (N,) is NOBODY where none of them is wrong; `delta` is then zero.
-    `by` is the number of an attempt, the beginning of its key; `of` are the keys of all of them.
-    """
-
-    delta: Tensor
-    score: Tensor
-    by: Tensor
-    of: frozenset[str]
-
-
-def worst_of_block(
-    key: str, block: Block, judge: str, labels: Tensor | None, delta: Tensor
-) -> Worst:
-    """Return one attempt's perturbations of a block where they succeed.
-
-    Args:
-        key: The attempt's key.
-        block: What it left.
-        judge: Whose scores count.
-        labels: The right answers; None for noise, to which every answer is wrong.
-        delta: Its perturbations.
-    """
-    answers = block.probabilities.argmax(1)
-    wrong = torch.ones_like(answers, dtype=torch.bool) if labels is None else answers != labels
-    score = torch.where(wrong, block.scores[judge].double(), -torch.inf)
-    by = torch.where(wrong, number_of(key), NOBODY)
-    delta = torch.where(wrong[:, None, None, None], delta, 0)
-    return Worst(delta, score, by, frozenset([key]))
-
-
-def merge(one: Worst, other: Worst | None) -> Worst:
-    """Return, per example, the worse of two; the order does not matter.
-
-    Examples that only one of them has are taken from it.
-    """
-    if other is None:
-        return one
-    longest = max(len(one.by), len(other.by))
-    one, other = _filled(one, longest), _filled(other, longest)
-    earlier = (one.score == other.score) & (one.by < other.by)
-    first = (one.score > other.score) | earlier
-    return Worst(
-        torch.where(first[:, None, None, None], one.delta, other.delta),
-        torch.where(first, one.score, other.score),
-        torch.where(first, one.by, other.by),
-        one.of | other.of,
-    )
-
-
-def _filled(worst: Worst, count: int) -> Worst:
-    """Return the same for more examples, none of which is wrong."""
-    more = count - len(worst.by)
-    if more == 0:
-        return worst
-    return Worst(
-        torch.cat([worst.delta, worst.delta.new_zeros(more, *worst.delta.shape[1:])]),
-        torch.cat([worst.score, worst.score.new_full((more,), -torch.inf)]),
-        torch.cat([worst.by, worst.by.new_full((more,), NOBODY)]),
-        worst.of,
-    )
-
-
-def number_of(key: str) -> int:
-    """The number that stands for an attempt in `Worst.by`; its order is that of the keys."""
-    return int(key[:15], 16)
 
 
 def try_out(target: Target, cases: Sequence[Case], x: Tensor, y: Tensor) -> None:

@@ -2,10 +2,12 @@
 
 An attempt is made block by block, a hundred examples at a time. A block's random numbers depend on
 the case, the restart and the block alone, so results depend neither on how many examples are asked
-for, nor on the order, nor on the number of workers.
+for, nor on the number of workers. Attempts under one condition may form a sequence, in which an
+example that one of them breaks rests in those after it; its numbers then depend on what comes
+before, and so does its key.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -89,25 +91,42 @@ BLOCK = 100  # examples
 
 @dataclass(frozen=True)
 class Attempt:
-    """One restart of a case. Its stored blocks are known by its key."""
+    """One restart of a case. Its stored blocks are known by its key.
+
+    Attributes:
+        case: What is done.
+        restart: 0 for the first of several with different random numbers.
+        weights: The SHA-256 of the attacked weights.
+        data: The digest of the attacked data.
+        seed: Of all random numbers.
+        rest_at: The TPR at whose τ an accepted error is enough: the example then rests. None: all
+            examples are attacked to the end.
+        after: The key of the attempt before this one in its sequence.
+        position: How many attempts come before it.
+    """
 
     case: Case
     restart: int = 0
     weights: str = ""
     data: str = ""
     seed: int = 0
+    rest_at: float | None = None
+    after: str = ""
+    position: int = 0
 
     @cached_property
     def key(self) -> str:
         """A SHA-256 of all that the attempt's numbers depend on."""
-        return attempt_key(self.case.identity(), self.restart, self.weights, self.data, self.seed)
+        place = (self.restart, self.weights, self.data, self.seed, self.rest_at, self.after)
+        return attempt_key(self.case.identity(), *place)
 
     @cached_property
     def record(self) -> "AttemptRecord":
         """What is told of the attempt where results are shown."""
         case = self.case
         aware = isinstance(case.objective, Aware)
-        return AttemptRecord(self.key, case.name, case.family, case.condition, self.restart, aware)
+        about = (self.restart, aware, self.rest_at, self.position)
+        return AttemptRecord(self.key, case.name, case.family, case.condition, *about)
 
     def __hash__(self) -> int:
         return hash(self.key)  # an attack of others may hold what cannot be hashed, such as a list
@@ -131,28 +150,59 @@ class AttemptRecord:
     condition: Condition
     restart: int
     aware: bool
+    rest_at: float | None = None
+    position: int = 0
 
 
-def attempts_of(cases: tuple[Case, ...], weights: str = "", data: str = "") -> list[Attempt]:
-    """Every restart of every case."""
-    return [
-        Attempt(case, restart, weights, data) for case in cases for restart in range(case.restarts)
-    ]
+def attempts_of(
+    cases: Sequence[Case], weights: str = "", data: str = "", rest_at: float | None = None
+) -> list[Attempt]:
+    """Return every restart of every case; with `rest_at`, as a sequence under each condition.
+
+    In a sequence the first restarts of all cases come before the second ones: what is cheap and
+    strong is the first of its cases, not a repetition.
+    """
+    most = max((case.restarts for case in cases), default=0)
+    found: list[Attempt] = []
+    last: dict[Condition, Attempt] = {}
+    for restart in range(most):
+        for case in (one for one in cases if restart < one.restarts):
+            before = last.get(case.condition) if rest_at is not None else None
+            after, position = (before.key, before.position + 1) if before else ("", 0)
+            attempt = Attempt(case, restart, weights, data, 0, rest_at, after, position)
+            last[case.condition] = attempt
+            found.append(attempt)
+    return found
+
+
+def sequences(attempts: Sequence[Attempt]) -> list[list[Attempt]]:
+    """Return the sequences that attempts form, each in its order; of one where nothing rests."""
+    found: dict[str, list[Attempt]] = {}  # by the key of the last one so far
+    for attempt in attempts:
+        sequence = found.pop(attempt.after, [])
+        found[attempt.key] = [*sequence, attempt]
+    return list(found.values())
 
 
 def attempt_key(
-    case_identity: Mapping[str, Any], restart: int, weights: str, data: str, seed: int
+    case_identity: Mapping[str, Any],
+    restart: int,
+    weights: str,
+    data: str,
+    seed: int,
+    rest_at: float | None = None,
+    after: str = "",
 ) -> str:
     """Return the key of an attempt, whose case is given by its identity as plain data."""
     about = {"case": dict(case_identity), "restart": restart}
-    return codec.digest({**about, "weights": weights, "data": data, "seed": seed})
+    about |= {"weights": weights, "data": data, "seed": seed}
+    return codec.digest(about if rest_at is None else {**about, "rest": rest_at, "after": after})
 
 
 def key_of(about: Mapping[str, Any]) -> str:
     """Return the key that stored metadata belongs to."""
-    return attempt_key(
-        identity(about["case"]), about["restart"], about["weights"], about["data"], about["seed"]
-    )
+    names = ("restart", "weights", "data", "seed", "rest_at", "after")
+    return attempt_key(identity(about["case"]), *(about[name] for name in names))
 
 
 def block_of(x: Tensor, y: Tensor, source: Source, block: int) -> tuple[Tensor, Tensor]:

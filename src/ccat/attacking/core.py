@@ -1,17 +1,21 @@
 """The attack core: every missing block of every attempt, computed somewhere, kept somewhere.
 
 `ccat.evaluate` keeps results in memory, `ccat attack` in a run directory; both use this loop. Work
-is done by an engine: this process, local processes, or a cluster.
+is done by an engine: this process, local processes, or a cluster. The attempts of a sequence follow
+each other block by block, because what one of them breaks rests in the next.
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeVar
 
+import torch
 from torch import Tensor
 
 from ccat.attacking.block import Block, Target, attack_block
-from ccat.attacking.case import BLOCK, Attempt, block_of
+from ccat.attacking.case import BLOCK, Attempt, block_of, blocks_in, sequences
+from ccat.attacking.rest import Rest, rows
 from ccat.engine import Engine
 from ccat.errors import PipelineError
 from ccat.progress import Progress
@@ -22,72 +26,111 @@ _BACKWARD = 2  # a backward pass costs about as much as so many forward passes
 
 
 class Unit(NamedTuple):
-    """One block of one attempt, as a worker gets it."""
+    """One block of one attempt, as a worker gets it; `resting` are examples to be left alone."""
 
     attempt: Attempt
     block: int
+    resting: Sequence[int] = ()
 
 
 class Results(Protocol):
     """Where blocks are kept."""
 
-    def missing(self, unit: Unit) -> bool:
-        """True if the unit must be computed."""
+    def missing(self, attempt: Attempt, block: int) -> bool:
+        """True if the block must be computed."""
 
-    def keep(self, unit: Unit, block: Block, delta: Tensor) -> None:
+    def block(self, attempt: Attempt, block: int) -> Block:
+        """Return a block that is not missing."""
+
+    def keep(self, attempt: Attempt, number: int, block: Block, delta: Tensor) -> None:
         """Keep what was found, whole or not at all."""
 
 
 @dataclass
 class Memory:
-    """Results in this process's memory."""
+    """Results in this process's memory, by the attempt's key and the number of the block."""
 
-    blocks: dict[Unit, Block] = field(default_factory=dict)
-    deltas: dict[Unit, Tensor] = field(default_factory=dict)
+    blocks: dict[tuple[str, int], Block] = field(default_factory=dict)
+    deltas: dict[tuple[str, int], Tensor] = field(default_factory=dict)
 
-    def missing(self, unit: Unit) -> bool:
-        return unit not in self.blocks
+    def missing(self, attempt: Attempt, block: int) -> bool:
+        return (attempt.key, block) not in self.blocks
 
-    def keep(self, unit: Unit, block: Block, delta: Tensor) -> None:
-        self.blocks[unit], self.deltas[unit] = block, delta
+    def block(self, attempt: Attempt, block: int) -> Block:
+        return self.blocks[attempt.key, block]
+
+    def keep(self, attempt: Attempt, number: int, block: Block, delta: Tensor) -> None:
+        self.blocks[attempt.key, number], self.deltas[attempt.key, number] = block, delta
 
 
-def plan(
-    attempts: Sequence[Attempt], blocks: int, results: Results, shape: tuple[int, int, int]
-) -> list[Unit]:
-    """Return the units that are not kept yet, the costliest first."""
+def missing(attempts: Sequence[Attempt], blocks: int, results: Results) -> list[Unit]:
+    """Return the blocks that are not kept yet, as units in which nothing rests."""
     units = [Unit(attempt, block) for attempt in attempts for block in range(blocks)]
-    missing = [unit for unit in units if results.missing(unit)]
-    return sorted(missing, key=lambda unit: -weight(unit, shape))
+    return [unit for unit in units if results.missing(unit.attempt, unit.block)]
+
+
+class _Sequence:
+    """One block of the attempts of a sequence, each of which waits for the one before."""
+
+    def __init__(self, attempts: Sequence[Attempt], block: int, labels: Tensor) -> None:
+        self.waiting, self.block, self.labels = deque(attempts), block, labels
+        self.broken = torch.zeros(len(labels), dtype=torch.bool)
+
+    def next_unit(self, results: Results, rest: Rest) -> Unit | None:
+        """Return the first missing unit, with the examples that rest in it; None at the end."""
+        while self.waiting:
+            attempt = self.waiting[0]
+            if results.missing(attempt, self.block):
+                return Unit(attempt, self.block, rows(self.broken))
+            found = results.block(attempt, self.block)
+            self.broken |= rest.broken(attempt.case, found, self.labels)
+            self.waiting.popleft()
+        return None
 
 
 def attack(
-    units: Sequence[Unit],
+    attempts: Sequence[Attempt],
+    y: Tensor,
     results: Results,
+    rest: Rest,
     engine: Engine,
     work: Callable[[Common, Unit], tuple[Block, Tensor]],
     common: Common,
     shape: tuple[int, int, int],
     progress: Progress,
 ) -> None:
-    """Compute units on an engine and keep each result as soon as it is there.
+    """Compute missing blocks on an engine and keep each as soon as it is there.
 
     Args:
-        units: What `plan` returned.
-        results: Where to keep them.
-        engine: Where to compute them.
+        attempts: What `attempts_of` returned.
+        y: The labels of all attacked images.
+        results: Where to keep blocks.
+        rest: Which examples need no further attacks.
+        engine: Where to compute.
         work: Computes one unit from what all units share; in most cases a call of `solve`.
         common: What all units share, sent to each worker once.
         shape: Of an image (C, H, W), for the progress in terms of passes.
         progress: Called after each unit.
     """
-    total, done = sum(weight(unit, shape) for unit in units), 0
-    progress(0, total, f"{len(units)} blocks")
-    for count, (unit, (block, delta)) in enumerate(engine(work, common, units), start=1):
-        results.keep(unit, block, delta)
-        done += weight(unit, shape)
+    count = blocks_in(len(y))
+    todo = missing(attempts, count, results)
+    total, done, finished = sum(weight(unit, shape) for unit in todo), 0, 0
+    places = [
+        _Sequence(sequence, block, y[block * BLOCK : (block + 1) * BLOCK])
+        for sequence in sequences(attempts)
+        for block in range(count)
+    ]
+    of = {(one.key, place.block): place for place in places for one in place.waiting}
+    ready = [unit for place in places if (unit := place.next_unit(results, rest))]
+    queue = deque(sorted(ready, key=lambda unit: -weight(unit, shape)))
+    progress(0, total, f"{len(todo)} blocks")
+    for unit, (block, delta) in engine(work, common, queue):
+        results.keep(unit.attempt, unit.block, block, delta)
+        after = of[unit.attempt.key, unit.block].next_unit(results, rest)
+        queue.extend([after] if after else [])
+        done, finished = done + weight(unit, shape), finished + 1
         case = unit.attempt.case
-        text = f"{count} of {len(units)} blocks, {case.condition.title} {case.name}"
+        text = f"{finished} of {len(todo)} blocks, {case.condition.title} {case.name}"
         progress(done, total, text)
 
 
@@ -100,7 +143,8 @@ def solve(target: Target, x: Tensor, y: Tensor, unit: Unit, device: str) -> tupl
     attempt = unit.attempt
     x, y = (part.to(device) for part in block_of(x, y, attempt.case.source, unit.block))
     try:
-        return attack_block(target, attempt.case, x, y, attempt.generator(unit.block))
+        generator = attempt.generator(unit.block)
+        return attack_block(target, attempt.case, x, y, generator, unit.resting)
     except (ValueError, MemoryError) as wrong:
         where = f"{label(attempt.case.threat)} {attempt.case.name}"
         first = unit.block * BLOCK
@@ -110,6 +154,6 @@ def solve(target: Target, x: Tensor, y: Tensor, unit: Unit, device: str) -> tupl
 
 
 def weight(unit: Unit, shape: tuple[int, int, int]) -> int:
-    """What a unit costs, in forward passes per image."""
+    """What a unit costs at most, in forward passes per image."""
     cost = unit.attempt.case.attack.cost(shape)
     return cost.forwards + _BACKWARD * cost.backwards

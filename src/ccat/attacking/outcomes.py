@@ -23,10 +23,14 @@ Scale = Callable[[Floats], Floats]
 
 @dataclass(frozen=True, eq=False)
 class Clean:
-    """The answers to clean images, by judge, and how each judge's scores are scaled."""
+    """The answers to clean images, by judge, and how each judge's scores are scaled.
+
+    `calibration` are the outcomes of the images that choose τ, `raw` the same before scaling.
+    """
 
     counted: Mapping[str, Answers]
-    calibration: Mapping[str, Outcome]  # the images that choose τ
+    calibration: Mapping[str, Outcome]
+    raw: Mapping[str, Outcome]
     scale: Mapping[str, Scale]
 
 
@@ -48,14 +52,15 @@ def clean_outcomes(
     """
     given = answers(probabilities, labels)
     scale: dict[str, Scale] = {}
-    counted, chosen = {}, {}
+    counted, chosen, before = {}, {}, {}
     for judge, raw in scores.items():
         reference = Outcome(given.outcome.wrong[-calibration:], raw[-calibration:])
+        before[judge] = reference
         scale[judge] = lambda values, by=reference: rejection.scaled(values, by)  # type: ignore[misc]
         scaled = Answers(given.predicted, Outcome(given.outcome.wrong, scale[judge](raw)))
         counted[judge] = scaled[:-calibration]
         chosen[judge] = scaled[-calibration:].outcome
-    return Clean(counted, chosen, scale)
+    return Clean(counted, chosen, before, scale)
 
 
 def answers(probabilities: NDArray[np.float32], labels: Integers) -> Answers:
@@ -88,6 +93,9 @@ def attempt_outcomes(
         sum(block.backwards for block in blocks),
         sum(block.seconds for block in blocks),
         sum(block.no_gradient for block in blocks),
+        np.concatenate([block.asked.numpy() for block in blocks]),
+        record.rest_at,
+        record.position,
     )
 
 

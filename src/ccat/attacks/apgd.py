@@ -11,8 +11,9 @@ from typing import Literal
 import torch
 from torch import Generator, Tensor
 
+from ccat.attacks.found import Found, best, choose, pick
 from ccat.attacks.passes import Counts
-from ccat.attacks.problem import Attack, Found, Problem, best, choose, pick
+from ccat.attacks.problem import Attack, Problem
 from ccat.checks import require_count
 from ccat.threats import L1, L2, Frame, Linf, Threat
 

@@ -9,7 +9,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from ccat.attacks.problem import Found, Problem, best, choose
+from ccat.attacks.found import Found, best, choose
+from ccat.attacks.problem import Problem
 from ccat.threats import Threat
 
 

@@ -9,8 +9,9 @@ from typing import Literal
 import torch
 from torch import Generator, Tensor
 
+from ccat.attacks.found import Found, best, choose, pick
 from ccat.attacks.passes import Counts
-from ccat.attacks.problem import Attack, Found, Problem, best, choose, pick
+from ccat.attacks.problem import Attack, Problem
 from ccat.checks import require_count, require_number
 
 _LARGEST = 80.0  # the exponential of larger scores is infinite in float32

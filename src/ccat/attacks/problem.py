@@ -1,8 +1,7 @@
 """The problem an attack solves: the allowed perturbation that scores highest for each example.
 
 `Problem.evaluate` and `Problem.value_and_grad` are the only places where a perturbation becomes a
-result, so that a result is always allowed and always scored. `best` is the only way in which
-results are combined.
+result, so that a result is always allowed and always scored.
 
 Shapes: x, delta, gradient (N, C, H, W); values (N,); rows (M,), the examples of M images.
 """
@@ -10,56 +9,16 @@ Shapes: x, delta, gradient (N, C, H, W); values (N,); rows (M,), the examples of
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple, Protocol, Self, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
 
 import torch
 from torch import Generator, Tensor, nn
 
+from ccat.attacks.found import Found
 from ccat.attacks.inputs import require_batch, require_images, require_model, require_numbers
 from ccat.attacks.passes import BoundedScore, Counts, ModelScore, Passes, Retired, Score
 from ccat.objectives import Objective
 from ccat.threats import Box, Threat
-
-
-class Found(NamedTuple):
-    """Perturbations and what they score. Only a Problem makes one; `best` combines two."""
-
-    delta: Tensor
-    value: Tensor
-
-
-def best(old: Found, new: Found) -> Found:
-    """Return, for each example, the result that scores strictly higher, `old` where they are equal.
-
-    Keeping the best iterate, start, restart or candidate of a random search are all this.
-    """
-    return choose(new.value > old.value, new, old)
-
-
-def improve(found: Found, trial: Found) -> Found:
-    """Do as `best`, but overwrite `found`: for searches that keep nothing but the best so far."""
-    if found.delta.device.type != "cpu":
-        return best(found, trial)
-    rows = (trial.value > found.value).nonzero()[:, 0]
-    if len(rows):
-        found.delta[rows], found.value[rows] = trial.delta[rows], trial.value[rows]
-    return found
-
-
-def choose(condition: Tensor, yes: Found, no: Found) -> Found:
-    """Return `yes` for the examples for which the condition (N,) holds, `no` for the others."""
-    return Found(pick(condition, yes.delta, no.delta), torch.where(condition, yes.value, no.value))
-
-
-def pick(condition: Tensor, yes: Tensor, no: Tensor) -> Tensor:
-    """Return the rows of `yes` where the condition (N,) holds, those of `no` elsewhere."""
-    if condition.device.type != "cpu":
-        return torch.where(condition.view(-1, *[1] * (yes.ndim - 1)), yes, no)
-    # Choosing rows is several times as fast on a CPU; elsewhere it would wait for the device.
-    rows = condition.nonzero()[:, 0]
-    if len(rows) in (0, len(no)):
-        return yes if len(rows) else no
-    return no.index_copy(0, rows, yes[rows])
 
 
 @dataclass(frozen=True)
@@ -72,6 +31,7 @@ class Problem:
         score: What is maximised: images (M, C, H, W) and rows (M,) to values (M,). A score may
             declare the largest value that it can take, as `most`.
         pool: Other images that an attack may draw on.
+        enough: The score at which an example is attacked no more.
         counts: How many images went through the score so far.
         passes: How many images go through the score at once.
         retired: The examples that need no further passes, in a search that has begun.
@@ -83,6 +43,7 @@ class Problem:
     threat: Threat
     score: Score
     pool: Tensor | None = None
+    enough: float = math.inf
     counts: Counts = field(default_factory=Counts, compare=False)
     passes: Passes = field(default_factory=Passes, compare=False)
     retired: Retired | None = field(default=None, compare=False)
@@ -125,12 +86,12 @@ class Problem:
     def search(self) -> Self:
         """Return this problem for one search, in which examples can be retired.
 
-        An example is retired once it scores the most there is, or by `retire`, and then costs no
-        more passes. From then on it scores −∞ with a gradient of zero, so a search must keep the
-        best it has seen.
+        An example is retired once it scores enough or the most there is, or by `retire`, and then
+        costs no more passes. From then on it scores −∞ with a gradient of zero, so a search must
+        keep the best it has seen.
         """
         most = self.score.most if isinstance(self.score, BoundedScore) else math.inf
-        return replace(self, retired=Retired(len(self.x), self.x.device, most))
+        return replace(self, retired=Retired(len(self.x), self.x.device, min(most, self.enough)))
 
     def evaluate(self, delta: Tensor, rows: Tensor | None = None) -> Found:
         """Project perturbations and score them, in one forward.

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
+from ccat.attacks.found import Found, improve
 from ccat.attacks.passes import Counts
-from ccat.attacks.problem import Attack, Found, Problem, improve
+from ccat.attacks.problem import Attack, Problem
 from ccat.checks import require_count
 from ccat.threats import L0
 

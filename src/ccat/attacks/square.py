@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
+from ccat.attacks.found import Found, best, improve
 from ccat.attacks.passes import Counts
-from ccat.attacks.problem import Attack, Found, Problem, best, improve
+from ccat.attacks.problem import Attack, Problem
 from ccat.checks import require_count, require_number
 from ccat.threats import L2, Linf, Threat
 

@@ -106,6 +106,14 @@ def number(text: str) -> float:
         raise ArgumentTypeError(str(wrong)) from wrong
 
 
+def share(text: str) -> float:
+    """Return the number that an option names; it must lie strictly between 0 and 1."""
+    value = number(text)
+    if not 0 < value < 1:
+        raise ArgumentTypeError(f"{text!r} is not strictly between 0 and 1: write 0.9 for 90 %")
+    return value
+
+
 def channels(text: str) -> list[float]:
     """Parse a number per channel, such as 0.49,0.48,0.45, for argparse."""
     try:

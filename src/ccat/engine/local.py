@@ -10,7 +10,8 @@ import os
 import pickle
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
@@ -44,9 +45,10 @@ class Here:
         """Do nothing: this process is always ready."""
 
     def __call__(
-        self, work: Work[Common, Unit, Result], common: Common, units: Sequence[Unit]
+        self, work: Work[Common, Unit, Result], common: Common, units: deque[Unit]
     ) -> Iterator[tuple[Unit, Result]]:
-        for unit in units:
+        while units:
+            unit = units.popleft()
             yield unit, work(common, unit)
 
 
@@ -61,7 +63,7 @@ class Local:
         """Do nothing: this machine is always ready."""
 
     def __call__(
-        self, work: Work[Common, Unit, Result], common: Common, units: Sequence[Unit]
+        self, work: Work[Common, Unit, Result], common: Common, units: deque[Unit]
     ) -> Iterator[tuple[Unit, Result]]:
         workers = min(self.workers, len(units))
         if workers > 1:
@@ -72,7 +74,7 @@ class Local:
 
 
 def _on_processes(
-    work: Work[Common, Unit, Result], common: Common, units: Sequence[Unit], workers: int
+    work: Work[Common, Unit, Result], common: Common, units: deque[Unit], workers: int
 ) -> Iterator[tuple[Unit, Result]]:
     shared = pickle.dumps((work, common))
     if len(shared) > _SMALL:
@@ -85,10 +87,11 @@ def _on_processes(
     with ProcessPoolExecutor(
         workers, multiprocessing.get_context("spawn"), initializer=_begin, initargs=(shared,)
     ) as pool:
-        waiting, unit_of = iter(units), dict[Future[bytes], Unit]()
+        unit_of = dict[Future[bytes], Unit]()
         try:
             while True:
-                while len(unit_of) < 2 * workers and (unit := next(waiting, None)) is not None:
+                while units and len(unit_of) < 2 * workers:
+                    unit = units.popleft()
                     unit_of[pool.submit(_packed, unit)] = unit
                 if not unit_of:
                     return

@@ -7,7 +7,8 @@ import os
 import pickle
 import socket
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -49,12 +50,11 @@ class Ray:
         self._require_room(ray)
 
     def __call__(
-        self, work: Work[Common, Unit, Result], common: Common, units: Sequence[Unit]
+        self, work: Work[Common, Unit, Result], common: Common, units: deque[Unit]
     ) -> Iterator[tuple[Unit, Result]]:
         self.ready()
         ray = _ray()
         pending: dict[Any, Unit] = {}
-        waiting = iter(units)
         try:
             shared = ray.put(pickle.dumps((work, common)))
             task = ray.remote(
@@ -64,10 +64,8 @@ class Ray:
                 scheduling_strategy="SPREAD",
             )(_on_worker)
             while True:
-                while (
-                    len(pending) < 2 * self._slots(ray)
-                    and (unit := next(waiting, None)) is not None
-                ):
+                while units and len(pending) < 2 * self._slots(ray):
+                    unit = units.popleft()
                     # Inside a list, the reference is passed on and not fetched for every task.
                     pending[task.remote([shared], unit)] = unit
                 if not pending:

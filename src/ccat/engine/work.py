@@ -1,6 +1,7 @@
 """What all engines have in common: the protocol they follow and the error they raise."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator
 from typing import Protocol, TypeVar
 
 Common = TypeVar("Common")  # what all units share
@@ -32,9 +33,11 @@ class Engine(Protocol):
         """
 
     def __call__(
-        self, work: Work[Common, Unit, Result], common: Common, units: Sequence[Unit]
+        self, work: Work[Common, Unit, Result], common: Common, units: deque[Unit]
     ) -> Iterator[tuple[Unit, Result]]:
-        """Compute `work(common, unit)` for every unit.
+        """Compute `work(common, unit)` for every unit of a queue, which is used up.
+
+        While it handles a result, the caller may add units that can be computed only now.
 
         Yields:
             Each unit with its result, in the order in which they finish.

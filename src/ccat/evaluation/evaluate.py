@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ccat.evaluation import metrics, rates
 from ccat.evaluation.intervals import (
@@ -17,7 +18,7 @@ from ccat.evaluation.intervals import (
     resamples,
 )
 from ccat.evaluation.outcome import Floats, Outcome, threshold
-from ccat.evaluation.rates import FPR_OF_WRONG, Rate, rates_of
+from ccat.evaluation.rates import FPR_OF_WRONG, Levels, Rate, rates_of
 from ccat.evaluation.results import (
     Evaluation,
     Group,
@@ -27,8 +28,9 @@ from ccat.evaluation.results import (
     UnderCorruption,
 )
 from ccat.evaluation.run_outcomes import (
+    accepted_errors,
+    asked,
     families,
-    headline,
     pooled_outcome,
     singles,
     without_gradient,
@@ -113,11 +115,18 @@ class _Threshold:
     taus: Floats
     seed: int
 
-    def estimates(self, rates: Sequence[Rate], *outcomes: Outcome) -> dict[str, Estimate]:
-        return {rate.name: self._estimate(rate, *outcomes) for rate in rates}
+    def estimates(
+        self,
+        rates: Sequence[Rate],
+        *outcomes: Outcome,
+        among: NDArray[np.bool_] | None = None,
+    ) -> dict[str, Estimate]:
+        found = {rate: rate(*outcomes) for rate in rates}
+        if among is not None:
+            found = {rate: levels.among(among) for rate, levels in found.items()}
+        return {rate.name: self._estimate(rate, levels) for rate, levels in found.items()}
 
-    def _estimate(self, rate: Rate, *outcomes: Outcome) -> Estimate:
-        levels = rate(*outcomes)
+    def _estimate(self, rate: Rate, levels: Levels) -> Estimate:
         if rate.interval == "exact":
             return exact_interval(levels, self.tau)
         return bootstrap(levels, self.tau, _counts(len(levels.part), self.seed), self.taus)
@@ -159,16 +168,29 @@ def evaluate(
 
 
 def _under_attack(run: RunOutcomes, group: Group, at: _Threshold) -> UnderAttack:
-    ranked = sorted(singles(group), key=lambda one: -headline(run, one).at(at.tau))
+    ranked = sorted(singles(group), key=lambda one: -int(accepted_errors(run, one, at.tau).sum()))
     return UnderAttack(
         condition=group.condition,
         seen=group.seen,
         unfinished=group.unfinished,
         no_gradient=without_gradient(run, group),
         pooled=_pooled("worst case", run, group, at),
-        families=tuple(_pooled(name, run, part, at) for name, part in families(run, group).items()),
+        families=_families(run, group, at),
         strongest=tuple(_pooled(_single(run, one), run, one, at) for one in ranked[:STRONGEST]),
     )
+
+
+def _families(run: RunOutcomes, group: Group, at: _Threshold) -> tuple[Pooled, ...]:
+    """Return each kind of attack, in the order in which they were made, and what it added."""
+    found, before = [], np.zeros(0, dtype=np.bool_)
+    for name, part in families(run, group).items():
+        errors = accepted_errors(run, part, at.tau)
+        known = np.zeros(len(errors), dtype=np.bool_)
+        known[: len(before)] = before[: len(errors)]
+        added = float((errors & ~known).mean())
+        found.append(replace(_pooled(name, run, part, at), added=added))
+        before = errors | known
+    return tuple(found)
 
 
 def _single(run: RunOutcomes, group: Group) -> str:
@@ -180,7 +202,8 @@ def _single(run: RunOutcomes, group: Group) -> str:
 
 def _pooled(name: str, run: RunOutcomes, group: Group, at: _Threshold) -> Pooled:
     clean, adversarial = pooled_outcome(run, group)
-    shown = rates_of(group.condition)
+    shown, rows = rates_of(group.condition), asked(run, group)
+    errors = float(accepted_errors(run, group, at.tau).mean())
     attempts = [run.attempts[member] for member in group.members]
     shares = [1 / attempt.examples for attempt in attempts]
     forwards, backwards, seconds = (
@@ -191,8 +214,11 @@ def _pooled(name: str, run: RunOutcomes, group: Group, at: _Threshold) -> Pooled
         name=name,
         attempts=len(attempts),
         examples=len(clean),
-        rates=at.estimates(shown, clean, adversarial),
-        without_rejection=shown[0](clean, adversarial).at(-math.inf),
+        asked=float(rows.mean()),
+        found=errors,
+        added=errors,
+        rates=at.estimates(shown, clean, adversarial, among=rows),
+        without_rejection=shown[0](clean, adversarial).among(rows).at(-math.inf),
         auc=math.nan if group.condition.on_noise else metrics.auc(clean, adversarial),
         forwards=forwards,
         backwards=backwards,

@@ -51,6 +51,10 @@ class Levels:
     def __getitem__(self, rows: slice) -> "Levels":
         return Levels(self.part[rows], self.whole[rows])
 
+    def among(self, rows: NDArray[np.bool_]) -> "Levels":
+        """Return the same where only some examples count."""
+        return Levels(np.where(rows, self.part, np.nan), np.where(rows, self.whole, np.nan))
+
     def resampled(self, counts: NDArray[np.integer[Any]], tau: Floats) -> Floats:
         """Return the value on each of B resamples, each at its own τ (B,), as an array (B,).
 

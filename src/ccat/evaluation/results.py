@@ -90,8 +90,11 @@ class Pooled:
     Attributes:
         name: Of the attempt, of the family, or "worst case" of all.
         attempts: The number of attempts on each image.
-        examples: The number of images that all of these attempts attacked.
-        rates: The rates at τ; the first is the headline.
+        examples: The number of images that all of these attempts were made for.
+        asked: The share of these that were attacked; the others rested, broken already.
+        found: The share of these that became accepted errors.
+        added: The share that became accepted errors here and in no attempt before.
+        rates: The rates at τ among the attacked images; the first is the headline.
         without_rejection: The headline where everything is accepted.
         auc: The area under the ROC curve of correctly classified clean images against their
             successful adversarial examples; null on noise.
@@ -103,6 +106,9 @@ class Pooled:
     name: str
     attempts: Count
     examples: Count
+    asked: Share
+    found: Share
+    added: Share
     rates: Annotated[Mapping[str, Estimate], ("ATTACK_RATES", "NOISE_RATES")]
     without_rejection: Share
     auc: Share

@@ -45,6 +45,11 @@ class AttemptOutcomes:
         backwards: Backward passes, likewise.
         seconds: Of computation, likewise.
         no_gradient: How many images it left unbroken whose gradient was zero wherever it asked.
+        asked: True for the images that it attacked; the others rested, because an earlier attempt
+            of the same sequence had broken them.
+        rest_at: The TPR at whose τ an accepted error was enough, so that the image rested from then
+            on; None where all images were attacked to the end.
+        position: How many attempts came before it in its sequence.
     """
 
     key: str
@@ -57,7 +62,10 @@ class AttemptOutcomes:
     forwards: int
     backwards: int
     seconds: float
-    no_gradient: int = 0
+    no_gradient: int
+    asked: NDArray[np.bool_]
+    rest_at: float | None = None
+    position: int = 0
 
     @property
     def title(self) -> str:
@@ -66,8 +74,8 @@ class AttemptOutcomes:
 
     @property
     def examples(self) -> int:
-        """The number of attacked images."""
-        return len(next(iter(self.answers.values())).predicted)
+        """The number of images, attacked or resting."""
+        return len(self.asked)
 
 
 @dataclass(frozen=True)
@@ -245,6 +253,25 @@ def pooled_answers(run: RunOutcomes, group: Group) -> tuple[Answers, Integers]:
 def headline(run: RunOutcomes, group: Group) -> Levels:
     """Return the levels of the rate that tables of several threats show."""
     return rates_of(group.condition)[0](*pooled_outcome(run, group))
+
+
+def asked(run: RunOutcomes, group: Group) -> NDArray[np.bool_]:
+    """Return which images any attempt of a group attacked, of those that all of them have."""
+    masks = [run.attempts[member].asked for member in group.members]
+    found = np.zeros(min(map(len, masks)), dtype=np.bool_)
+    for mask in masks:
+        found |= mask[: len(found)]
+    return found
+
+
+def accepted_errors(run: RunOutcomes, group: Group, tau: float) -> NDArray[np.bool_]:
+    """Return which images an attempt of a group turned into an error that τ accepts."""
+    clean, attempts = _answers(run, group)
+    found = np.zeros(len(clean.predicted), dtype=np.bool_)
+    for member, one in zip(group.members, attempts, strict=True):
+        mask = run.attempts[member].asked[: len(found)]
+        found |= mask & one.outcome.wrong & (one.outcome.score >= tau)
+    return found
 
 
 def without_gradient(run: RunOutcomes, group: Group) -> float:

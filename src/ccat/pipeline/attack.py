@@ -3,12 +3,11 @@
 import atexit
 import warnings
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,37 +18,38 @@ from ccat.attacking import (
     Attempt,
     Block,
     Case,
+    Rest,
     Target,
     Unit,
     attempts_of,
     block_of,
     blocks_in,
-    merge,
-    plan,
+    missing,
+    rest_at,
     solve,
-    worst_of_block,
 )
 from ccat.attacking import attack as attack_units
 from ccat.attacking.block import try_out
 from ccat.attacking.forecast import Forecast, fitting_batch, forecast
+from ccat.attacking.rest import TPR as REST_TPR
 from ccat.data import Images, calibration_size, counted, data_digest, split_of
 from ccat.engine import Engine, Local, one_thread
 from ccat.errors import PipelineError
-from ccat.evaluation.outcome import highest_tpr
+from ccat.evaluation.outcome import Outcome, highest_tpr
 from ccat.pipeline.answers import (
     clean_probabilities,
+    clean_scores,
     judges_of,
     model_of,
     require_data,
     split_shape,
 )
 from ccat.pipeline.detect import fit_missing
+from ccat.pipeline.run_results import Keep, RunResults
 from ccat.progress import Progress
 from ccat.runs import Files, Run
-from ccat.runs.attempts import Asked
-from ccat.threats import Condition
+from ccat.runs.plan import Asked
 
-Keep = Literal["worst", "none"]
 POOL, POOL_BYTES = 10_000, 400_000_000
 USUAL_TPR = 0.99
 
@@ -66,63 +66,21 @@ class Common(NamedTuple):
     device: str
     batch: int
     trusted: frozenset[str]
+    enough: Mapping[str, float]
     images: Images | None = None
     pool: Images | None = None
 
 
-@dataclass(frozen=True)
-class RunResults:
-    """Results in a run directory: blocks and, per example, the worst perturbation."""
-
-    run: Run
-    data: str
-    fitted: tuple[str, ...]
-    perturbations: Keep = "worst"
-    _of: dict[tuple[str, str, int], frozenset[str]] = field(default_factory=dict)
-
-    def missing(self, unit: Unit) -> bool:
-        attempt, block = unit
-        judges = self._judges(attempt)
-        if not self.run.attempts.has(attempt, block):
-            return True
-        if self.fitted and not set(judges) <= self.run.attempts.judges_of(attempt, block):
-            return True
-        return self.perturbations == "worst" and any(
-            attempt.key not in self._kept(attempt.case.condition, judge, block) for judge in judges
-        )
-
-    def keep(self, unit: Unit, block: Block, delta: Tensor) -> None:
-        """Keep perturbations first: after a kill in between, the block is computed again."""
-        attempt, number = unit
-        files, condition = self.run.attempts, attempt.case.condition
-        at = (self.run.weights, self.data)
-        images = counted(self.run.recipe.dataset)
-        _, y = block_of(images.x, images.y, attempt.case.source, number)
-        labels = None if condition.on_noise else y[: len(block.value)]
-        for judge in self._judges(attempt) if self.perturbations == "worst" else ():
-            mine = worst_of_block(attempt.key, block, judge, labels, delta)
-            worst = merge(mine, files.worst(condition, judge, number, *at))
-            files.save_worst(condition, judge, number, worst, *at)
-        files.save(attempt, number, block)
-
-    def _judges(self, attempt: Attempt) -> tuple[str, ...]:
-        return self.run.rejection.judges_of(attempt.case.condition, self.fitted)
-
-    def _kept(self, condition: Condition, judge: str, block: int) -> frozenset[str]:
-        """The keys of the attempts whose perturbations are merged into the worst ones."""
-        place = (condition.key, judge, block)
-        if place not in self._of:
-            worst = self.run.attempts.worst(condition, judge, block, self.run.weights, self.data)
-            self._of[place] = worst.of if worst else frozenset()
-        return self._of[place]
-
-
 class Plan(NamedTuple):
-    """What is to be computed, where it is kept, and how many images go through at once."""
+    """What is to be computed, where it is kept, what rests, and how many images go through at once.
+
+    `units` are all that is missing, as if nothing rested.
+    """
 
     attempts: list[Attempt]
     units: list[Unit]
     results: RunResults
+    rest: Rest
     batch: int
 
 
@@ -136,6 +94,7 @@ def attack(
     progress: Progress,
     keep: Keep = "worst",
     batch: int | None = None,
+    rest_tpr: float | None = REST_TPR,
 ) -> int:
     """Attack a run with all cases of a suite that are not stored yet.
 
@@ -149,6 +108,8 @@ def attack(
         progress: Called after each block.
         keep: Keep the worst perturbation of each example, or none.
         batch: Images that go through the model at once; by default what memory holds.
+        rest_tpr: An image that is wrong and accepted at the τ of this TPR rests in the cases that
+            follow; None attacks all images with all cases.
 
     Returns:
         The number of blocks computed.
@@ -160,16 +121,17 @@ def attack(
         _require_fitting(run, cases, examples)
         _warn_of_few(run, here)
         fit_missing(run, [case.threat for case in cases], here, progress)
-        todo = _plan(run, cases, examples, engine, device, keep, batch)
+        todo = _plan(run, cases, examples, engine, device, keep, batch, rest_tpr)
         if todo.units:
             engine.ready()
             _try_out(run, [unit.attempt.case for unit in todo.units], here)
         conditions = {attempt.key: attempt.case.condition for attempt in todo.attempts}
-        run.attempts.add_to_plan(Asked(suite, examples, run.weights, conditions))
+        run.plan.add(Asked(suite, examples, run.weights, conditions))
         if todo.units:
-            common = _common(run, examples, engine, device, todo.batch)
-            shape = split_shape(run)
-            attack_units(todo.units, todo.results, engine, _compute, common, shape, progress)
+            common = _common(run, examples, engine, device, todo)
+            labels = counted(run.recipe.dataset).y[: blocks_in(examples) * BLOCK]
+            where = (todo.results, todo.rest, engine, _compute, common, split_shape(run))
+            attack_units(todo.attempts, labels, *where, progress)
         return len(todo.units)
 
 
@@ -181,8 +143,9 @@ def dry_run(
     device: str,
     keep: Keep = "worst",
     batch: int | None = None,
+    rest_tpr: float | None = REST_TPR,
 ) -> tuple[list[Forecast], int]:
-    """Forecast what `attack` would have to compute; writes nothing.
+    """Forecast what `attack` would have to compute if nothing rested; writes nothing.
 
     Returns:
         The forecast of each case, and how many images would go through the model at once.
@@ -191,7 +154,7 @@ def dry_run(
     fitted = tuple(run.answers.detectors())
     if run.rejection.to_fit([], fitted, grey=True) and not fitted:
         raise PipelineError(f"{run.path} has no detector yet: attack it once without --dry-run")
-    todo = _plan(run, cases, examples, engine, device, keep, batch)
+    todo = _plan(run, cases, examples, engine, device, keep, batch, rest_tpr)
     images = counted(run.recipe.dataset)
     x, y = (part.to(device) for part in block_of(images.x, images.y, "test", 0))
     left = Counter(unit.attempt.case for unit in todo.units)
@@ -218,21 +181,33 @@ def _plan(
     device: str,
     keep: Keep,
     batch: int | None,
+    rest_tpr: float | None,
 ) -> Plan:
     require_data(run)
     data = data_digest(run.recipe.dataset)
-    attempts = attempts_of(tuple(cases), run.weights, data)
+    rest, rest_tpr = rest_at(run.rejection, _calibration(run, device), rest_tpr)
+    attempts = attempts_of(cases, run.weights, data, rest_tpr)
     results = RunResults(run, data, tuple(run.answers.detectors()), keep)
-    units = plan(attempts, blocks_in(examples), results, split_shape(run))
+    units = missing(attempts, blocks_in(examples), results)
     if batch is None and units and isinstance(engine, Local):
         one = counted(run.recipe.dataset)[:1].floats()
         model = model_of(run.path, run.weights, device)
         batch = fitting_batch(model, one, device, min(engine.workers, len(units)))
-    return Plan(attempts, units, results, batch or BLOCK)
+    return Plan(attempts, units, results, rest, batch or BLOCK)
 
 
-def _common(run: Run, examples: int, engine: Engine, device: str, batch: int) -> Common:
-    about = (run.weights, device, batch, extensions.trusted())
+def _calibration(run: Run, device: str) -> dict[str, Outcome]:
+    """The raw outcomes of the calibration images, by judge."""
+    given, last = clean_probabilities(run, device), calibration_size(run.recipe.dataset)
+    wrong = (given.argmax(1) != split_of(run.recipe.dataset, "test").y).numpy()
+    return {
+        judge: Outcome(wrong[-last:], clean_scores(run, judge, given, device)[-last:])
+        for judge in run.rejection.judges(list(run.answers.detectors()))
+    }
+
+
+def _common(run: Run, examples: int, engine: Engine, device: str, todo: Plan) -> Common:
+    about = (run.weights, device, todo.batch, extensions.trusted(), dict(todo.rest.enough))
     if not engine.away:
         return Common(run.path, *about)
     images = counted(run.recipe.dataset)[: blocks_in(examples) * BLOCK]
@@ -245,13 +220,19 @@ def _compute(common: Common, unit: Unit) -> tuple[Block, Tensor]:
     run = Run.open(common.run) if isinstance(common.run, Path) else _unpacked(common.run)
     images = common.images or counted(run.recipe.dataset)
     pool = (common.pool or _pool(run.recipe.dataset)).floats()
-    target = _target(run, common.device, pool, common.batch)
+    target = _target(run, common.device, pool, common.batch, common.enough)
     return solve(target, images.x, images.y, unit, common.device)
 
 
-def _target(run: Run, device: str, pool: Tensor | None, batch: int) -> Target:
+def _target(
+    run: Run,
+    device: str,
+    pool: Tensor | None,
+    batch: int,
+    enough: Mapping[str, float] | None = None,
+) -> Target:
     model = model_of(run.path, run.weights, device)
-    return Target(model, run.rejection, judges_of(run, device), pool, batch)
+    return Target(model, run.rejection, judges_of(run, device), pool, batch, enough or {})
 
 
 @lru_cache(maxsize=1)

@@ -81,6 +81,7 @@ def _attempts(
         late |= set(wanted) - set(outcomes.answers)
         found.append(outcomes)
         sizes[stored.record.key] = sum(len(block.value) for block in stored.blocks)
+    found.sort(key=lambda one: (one.condition.order, one.position, one.name, one.restart))
     return tuple(found), sizes, sorted(late)
 
 
@@ -111,7 +112,7 @@ def _marked(run: Run, groups: Sequence[Group], stored: Mapping[str, int]) -> tup
     """Say of each group how many attempts were asked for that are not finished."""
     short = {
         key: condition
-        for asked in run.attempts.plan()
+        for asked in run.plan.asked()
         if asked.weights == run.weights
         for key, condition in asked.attempts.items()
         if stored.get(key, 0) < asked.examples
@@ -128,7 +129,7 @@ def _notes(run: Run, stored: Mapping[str, int]) -> tuple[str, ...]:
     if not stored:
         return (f"{run.path.name} was not attacked yet: `{command} --suite quick`",)
     notes = []
-    for asked in run.attempts.plan():
+    for asked in run.plan.asked():
         short = [key for key in asked.attempts if stored.get(key, 0) < asked.examples]
         if short and asked.weights == run.weights:
             again = f"{command} {asked.suite} --examples {asked.examples}"

@@ -11,9 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ccat.attacking import BLOCK, Attempt, Case, Target, Unit, Worst, blocks_in, merge
-from ccat.attacking.block import NOBODY, attack_block, number_of
+from ccat.attacking import BLOCK, Attempt, Case, Target, Worst, blocks_in, merge
+from ccat.attacking.block import attack_block
 from ccat.attacking.case import block_of
+from ccat.attacking.worst import NOBODY, number_of
 from ccat.attacks import External, Given
 from ccat.attacks.external import checked_delta
 from ccat.data import counted, data_digest
@@ -21,9 +22,9 @@ from ccat.data.images import to_floats
 from ccat.errors import PipelineError
 from ccat.evaluation.results import Answers, Group, Picture, RunOutcomes
 from ccat.pipeline.answers import judges_of, model_of, require_data
-from ccat.pipeline.attack import RunResults
 from ccat.pipeline.collect import collect
 from ccat.pipeline.detect import fit_missing
+from ccat.pipeline.run_results import RunResults
 from ccat.runs import Run
 from ccat.threats import Condition, Linf, Threat, UnknownThreat
 
@@ -73,7 +74,7 @@ def score(run: Run, x_adv: Tensor, condition: Condition, name: str, device: str)
             x, y = (one[: len(given)].to(device) for one in (of, labels))
             same = replace(case, attack=attack)
             found = attack_block(target, same, x, y, attempt.generator(n))
-            results.keep(Unit(attempt, n), *found)
+            results.keep(attempt, n, *found)
 
 
 def _require_new(run: Run, attempt: Attempt) -> None:

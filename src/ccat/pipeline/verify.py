@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import torch
 
 from ccat.attacking import BLOCK, blocks_in
-from ccat.attacking.block import NOBODY
 from ccat.attacking.case import block_of
+from ccat.attacking.worst import NOBODY
 from ccat.data import counted, split_of
 from ccat.errors import PipelineError
 from ccat.evaluation.results import RunOutcomes

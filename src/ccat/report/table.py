@@ -49,6 +49,11 @@ REJECTED = (
     "a TPR chose it, over τ."
 )
 ATTACKED = "An attacked image is what the worst attempt within the threat made of it."
+ASKED = (
+    "asked: images attacked / all, the others rested because an earlier attack had broken them; "
+    "added: images that became accepted errors here and in no attack above / all. The rates of an "
+    "attack are over the images that it was asked."
+)
 SUCCESSFUL = "An adversarial example is successful if it is wrong and its clean image is right."
 SEEN = "* training has seen this threat. – not attacked."
 BLIND = (

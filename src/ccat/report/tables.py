@@ -9,6 +9,7 @@ from ccat.evaluation.evaluate import ALL, MEAN
 from ccat.evaluation.rates import ERROR, Rate
 from ccat.evaluation.results import Evaluation, Pooled, UnderAttack
 from ccat.report.table import (
+    ASKED,
     ATTACKED,
     BLIND,
     REJECTED,
@@ -133,6 +134,8 @@ def attacks_table(evaluations: Sequence[Evaluation]) -> Table:
             _name(a),
             pooled.name,
             str(pooled.attempts),
+            Share(pooled.asked),
+            Share(pooled.added),
             *_cells(pooled, shown),
             Number(pooled.auc, 3),
             Share(pooled.without_rejection),
@@ -146,9 +149,11 @@ def attacks_table(evaluations: Sequence[Evaluation]) -> Table:
     ]
     costs = ("forwards", "backwards", "seconds")
     titles = tuple(rate.title for rate in shown)
-    head = ("run", "threat", "attack", "attempts", *titles, "AUC", "no rejection", *costs)
+    counts = ("attempts", "asked", "added")
+    head = ("run", "threat", "attack", *counts, *titles, "AUC", "no rejection", *costs)
     legend = (
         f"In %, but AUC and costs. {REJECTED}",
+        ASKED,
         definitions(rates.ATTACK_RATES),
         f"{SUCCESSFUL} {ATTACKED}",
         on_noise(),
@@ -167,19 +172,19 @@ def strongest_table(evaluations: Sequence[Evaluation]) -> Table:
             _name(a),
             str(rank),
             pooled.name,
-            Share.of(pooled.headline),
-            Share.of(a.pooled.headline),
+            Share(pooled.asked),
+            Share(pooled.found),
+            Share(a.pooled.found),
         )
         for one in evaluations
         for a in one.attacks
         for rank, pooled in enumerate(a.strongest, start=1)
     ]
-    shown = rates.ATTACK_RATES[:1]
-    head = ("run", "threat", "rank", "attempt", shown[0].title, "worst case")
+    head = ("run", "threat", "rank", "attempt", "asked", "found", "worst case")
     legend = (
-        f"In %. {REJECTED}",
-        f"{definitions(shown)} {on_noise(rates.NOISE_RATES[:1])}",
-        "worst case: each image under the worst of all attempts.",
+        "In % of the images. asked: attacked by this attempt; the others rested, because an "
+        "earlier one had broken them. found: became wrong with a score of at least τ in this "
+        "attempt; worst case: in any. A late attempt was asked only what the others had left.",
     )
     title = f"The strongest single attempts, {at(evaluations)}"
     return Table("strongest", title, head, tuple(rows), legend)

@@ -2,7 +2,6 @@
 
     attempts/KEY/0003.safetensors               block 3 of an attempt: answers, scores, passes
     worst/CONDITION/JUDGE/0003.safetensors      perturbations of block 3, the worst per example
-    plan.json                                   which suites were asked for, on how many examples
     timings.jsonl                               seconds per block, beside what is compared
 
 KEY is a SHA of what the numbers depend on: an edited case, other weights or other data never reuse
@@ -13,7 +12,9 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
+
+import torch
 
 from ccat import codec
 from ccat.attacking import BLOCK, Attempt, AttemptRecord, Block, Worst
@@ -22,7 +23,6 @@ from ccat.runs.folder import TIMINGS, Folder, RunError, file_name
 from ccat.sealed import Tensors
 from ccat.threats import Condition, Threat, UnknownThreat, label
 
-_PLAN = "plan.json"
 _SCORE = "score:"  # before the name of a judge, in a block
 
 
@@ -34,18 +34,6 @@ class StoredAttempt:
     weights: str
     data: str
     blocks: list[Block]
-
-
-class Asked(NamedTuple):
-    """A suite that was asked for: as it would be typed, on how many examples, and its attempts.
-
-    The attempts are keys, each with its condition; `weights` are those that were to be attacked.
-    """
-
-    suite: str
-    examples: int
-    weights: str
-    attempts: Mapping[str, Condition]
 
 
 @dataclass(frozen=True)
@@ -64,18 +52,34 @@ class AttemptFiles:
         with self.folder.reading(name, self._advice):
             return set(self.folder.about(name, self._advice)["judges"])
 
+    def block(self, attempt: Attempt, block: int) -> Block:
+        """A stored block, without its seconds.
+
+        Raises:
+            RunError: If it is damaged, or belongs to another attempt.
+        """
+        return self._read(block_name(attempt.key, block), attempt.key, None)[0]
+
     def save(self, attempt: Attempt, block: int, result: Block) -> None:
         """Store a block."""
         scores = {f"{_SCORE}{judge}": score for judge, score in result.scores.items()}
         self.folder.write_tensors(
             block_name(attempt.key, block),
-            {"probabilities": result.probabilities, "value": result.value, **scores},
+            {
+                "probabilities": result.probabilities,
+                "value": result.value,
+                "asked": result.asked,
+                **scores,
+            },
             rows=len(result.value),
             judges=sorted(result.scores),
             case=codec.encode(attempt.case),
             threat=label(attempt.case.threat),
             restart=attempt.restart,
             seed=attempt.seed,
+            rest_at=attempt.rest_at,
+            after=attempt.after,
+            position=attempt.position,
             weights=attempt.weights,
             data=attempt.data,
             forwards=result.forwards,
@@ -163,40 +167,6 @@ class AttemptFiles:
             of=sorted(worst.of),
         )
 
-    def plan(self) -> list[Asked]:
-        """What was asked for, the last of each suite."""
-        stored = self.folder.json(_PLAN, "delete it") or {"asked": []}
-        with self.folder.reading(_PLAN, "delete it"):
-            return [
-                Asked(
-                    str(one["suite"]),
-                    int(one["examples"]),
-                    str(one["weights"]),
-                    {str(key): Condition.parse(of) for key, of in one["attempts"].items()},
-                )
-                for one in stored["asked"]
-            ]
-
-    def add_to_plan(self, asked: Asked) -> None:
-        """Add what is asked for now, unless it is a part of what was asked for before.
-
-        If the suite was asked for on more examples before, these are still wanted.
-        """
-        keys = asked.attempts.keys()
-        current = [one for one in self.plan() if one.weights == asked.weights]
-        if any(keys <= one.attempts.keys() and asked.examples <= one.examples for one in current):
-            return
-        others = [
-            one for one in current if one.suite != asked.suite or not one.attempts.keys() <= keys
-        ]
-        before = [one.examples for one in current if one not in others]
-        new = asked._replace(examples=max([asked.examples, *before]))
-        entries = [
-            {**one._asdict(), "attempts": {key: of.key for key, of in one.attempts.items()}}
-            for one in (*others, new)
-        ]
-        self.folder.write_json(_PLAN, {"asked": entries})
-
     def of_other_weights(self, weights: str) -> list[str]:
         """The names of attempts and perturbations that belong to other weights."""
         others = [
@@ -244,8 +214,13 @@ def _block(tensors: Tensors, about: Mapping[str, Any], seconds: float | None) ->
         if one.shape != (rows,) or one.isnan().any():
             raise ValueError(f"its {name} is not one number for each of {rows} examples")
     known = math.nan if seconds is None else seconds
-    passes = (int(about[name]) for name in ("forwards", "backwards", "no_gradient"))
-    return Block(given, value, scores, known, *passes)
+    asked = tensors["asked"]
+    if asked.shape != (rows,) or asked.dtype != torch.bool:
+        raise ValueError(f"it does not say which of its {rows} examples were attacked")
+    forwards, backwards, blind = (
+        int(about[name]) for name in ("forwards", "backwards", "no_gradient")
+    )
+    return Block(given, value, scores, known, forwards, backwards, blind, asked)
 
 
 def _worst(tensors: Tensors, about: Mapping[str, Any]) -> Worst:
@@ -267,7 +242,9 @@ def _record(about: Mapping[str, Any], key: str) -> AttemptRecord:
     objective = case["objective"]
     aware = isinstance(objective, dict) and objective.get("kind") == "Aware"
     condition = Condition(threat, case["source"])
-    return AttemptRecord(key, case["name"], case["family"], condition, about["restart"], aware)
+    rest = None if about["rest_at"] is None else float(about["rest_at"])
+    place = (int(about["restart"]), aware, rest, int(about["position"]))
+    return AttemptRecord(key, case["name"], case["family"], condition, *place)
 
 
 def block_name(key: str, block: int) -> str:

@@ -32,6 +32,7 @@ from ccat.rejection import Confidence, Rejection
 from ccat.runs.answers import AnswerFiles
 from ccat.runs.attempts import AttemptFiles
 from ccat.runs.folder import RUN_FILE, SCHEMA, Folder, NotWrittenError, RunError
+from ccat.runs.plan import PlanFile
 from ccat.runs.training import MODEL, TRAINED, TrainingFiles
 from ccat.threats import Threat, UnknownThreat, label, read_threat
 from ccat.training import Recipe
@@ -143,6 +144,11 @@ class Run:
     def attempts(self) -> AttemptFiles:
         """What attacks read and write."""
         return AttemptFiles(self.folder)
+
+    @property
+    def plan(self) -> PlanFile:
+        """Which suites were asked for."""
+        return PlanFile(self.folder)
 
     @property
     def answers(self) -> AnswerFiles:

@@ -34,7 +34,7 @@ def problems(run: Run) -> Iterator[str]:
     if run.training.trained:
         tried(lambda: run.training.weights)
     tried(run.training.checkpoint)
-    tried(run.attempts.plan)
+    tried(run.plan.asked)
     tried(lambda: list(run.attempts.all()))
     for name in run.folder.names("**/*"):
         file = run.path / name

@@ -8,6 +8,7 @@ from pathlib import Path
 from ccat import extensions
 from ccat.attacking import Case
 from ccat.attacking.forecast import Forecast
+from ccat.attacking.rest import TPR as REST_TPR
 from ccat.attacks.external import as_attack
 from ccat.catalog.suites import SUITES, cases_of, conditions_of, select
 from ccat.cli.commands.import_model import add_model, imported
@@ -19,6 +20,7 @@ from ccat.cli.options import (
     engine_of,
     entry,
     run_named,
+    share,
     typed_condition,
 )
 from ccat.data import counted
@@ -79,6 +81,17 @@ def add_suite(command: ArgumentParser) -> None:
         "--examples", type=int, help="test images, in hundreds (default: 200, or all there are)"
     )
     command.add_argument(
+        "--rest-at-tpr",
+        type=share,
+        default=REST_TPR,
+        metavar="TPR",
+        help="an image that is wrong and accepted at the τ of this TPR rests in the cases that "
+        f"follow (default: {REST_TPR:g})",
+    )
+    command.add_argument(
+        "--complete", action="store_true", help="attack every image with every case: none rests"
+    )
+    command.add_argument(
         "--keep",
         choices=["worst", "none"],
         default="worst",
@@ -99,10 +112,12 @@ def attack_run(run: Run, options: Namespace, *, forecast: bool = False) -> None:
     there = len(counted(run.recipe.dataset))
     examples = min(EXAMPLES, there) if options.examples is None else options.examples
     cases = chosen_cases(run, options, run.rejection)
+    rest_tpr = None if options.complete else options.rest_at_tpr
     if forecast:
         if not isinstance(engine, Local):
             raise ValueError("--dry-run times passes on this machine: leave --engine ray out")
-        costs, batch = dry_run(run, cases, examples, engine, device, options.keep, options.batch)
+        limits = (options.keep, options.batch, rest_tpr)
+        costs, batch = dry_run(run, cases, examples, engine, device, *limits)
         print(_forecast(costs, batch, engine.workers))
         return
     computed = attack(
@@ -115,6 +130,7 @@ def attack_run(run: Run, options: Namespace, *, forecast: bool = False) -> None:
         ProgressBar(run.path.name),
         options.keep,
         options.batch,
+        rest_tpr,
     )
     command = f"ccat evaluate {shlex.quote(str(run.path))}"
     print(f"{run.path}: {computed} blocks computed; `{command}` shows the outcome")
@@ -169,7 +185,9 @@ def _as_typed(options: Namespace) -> str:
     words += ["--only", options.only] * bool(options.only)
     for name, values in (("--attack", options.attack), ("--threat", options.threat)):
         words += [word for value in values for word in (name, value)]
-    return shlex.join(words)
+    if options.rest_at_tpr != REST_TPR and not options.complete:
+        words += ["--rest-at-tpr", f"{options.rest_at_tpr!r}"]
+    return shlex.join([*words, *["--complete"] * options.complete])
 
 
 def _forecast(cases: Sequence[Forecast], batch: int, workers: int) -> str:
@@ -188,5 +206,6 @@ def _forecast(cases: Sequence[Forecast], batch: int, workers: int) -> str:
     return (
         markdown(["case", "blocks", "forwards", "backwards", "one process"], rows)
         + f"\n\nAll: {duration(seconds)} on one process, about {duration(seconds / processes)} on "
-        f"{processes}; less if examples retire early. {batch} images at once. Nothing was attacked."
+        f"{processes}; less where images rest or retire. {batch} images at once. Nothing was "
+        f"attacked."
     )

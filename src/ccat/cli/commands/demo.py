@@ -5,6 +5,7 @@ attacks all three, and tabulates what gets through.
 """
 
 from argparse import ArgumentParser, Namespace
+from collections import deque
 from pathlib import Path
 
 from ccat.catalog import RECIPES, SUITES
@@ -46,7 +47,7 @@ def run(options: Namespace) -> None:
     names = FULL if options.full else SHORT
     engine = Local(options.workers or cores())
     runs = [begin(options.out / name, RECIPES[name], "cpu") for name in names]
-    list(engine(_train, None, runs))
+    list(engine(_train, None, deque(runs)))
     for one in runs:
         bar = ProgressBar(f"attacking {one.path.name}")
         attack(one, f"--suite {suite}", SUITES[suite].cases, examples, engine, "cpu", bar)

@@ -1,0 +1,50 @@
+"""What attacks find, and how results are combined: example by example, the better one.
+
+Shapes: delta (N, C, H, W); value, condition (N,).
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Found(NamedTuple):
+    """Perturbations and what they score. Only a Problem makes one; `best` combines two."""
+
+    delta: Tensor
+    value: Tensor
+
+
+def best(old: Found, new: Found) -> Found:
+    """Return, for each example, the result that scores strictly higher, `old` where they are equal.
+
+    Keeping the best iterate, start, restart or candidate of a random search are all this.
+    """
+    return choose(new.value > old.value, new, old)
+
+
+def improve(found: Found, trial: Found) -> Found:
+    """Do as `best`, but overwrite `found`: for searches that keep nothing but the best so far."""
+    if found.delta.device.type != "cpu":
+        return best(found, trial)
+    rows = (trial.value > found.value).nonzero()[:, 0]
+    if len(rows):
+        found.delta[rows], found.value[rows] = trial.delta[rows], trial.value[rows]
+    return found
+
+
+def choose(condition: Tensor, yes: Found, no: Found) -> Found:
+    """Return `yes` for the examples for which the condition (N,) holds, `no` for the others."""
+    return Found(pick(condition, yes.delta, no.delta), torch.where(condition, yes.value, no.value))
+
+
+def pick(condition: Tensor, yes: Tensor, no: Tensor) -> Tensor:
+    """Return the rows of `yes` where the condition (N,) holds, those of `no` elsewhere."""
+    if condition.device.type != "cpu":
+        return torch.where(condition.view(-1, *[1] * (yes.ndim - 1)), yes, no)
+    # Choosing rows is several times as fast on a CPU; elsewhere it would wait for the device.
+    rows = condition.nonzero()[:, 0]
+    if len(rows) in (0, len(no)):
+        return yes if len(rows) else no
+    return no.index_copy(0, rows, yes[rows])
