@@ -48,6 +48,11 @@ def any_class_confidence(logits: Tensor, labels: Tensor) -> Tensor:
     return functional.log_softmax(logits, 1).amax(1)
 
 
+def target_confidence(logits: Tensor, targets: Tensor) -> Tensor:
+    """Return log f_t: how sure the model is of a target class, given in place of the label."""
+    return functional.log_softmax(logits, 1).gather(1, targets[:, None])[:, 0]
+
+
 OBJECTIVES: dict[str, Objective] = codec.register(
     Objective,
     {
@@ -74,4 +79,5 @@ def most(objective: Objective) -> float:
     It is 0 for the logarithm of a confidence, and reached exactly where the model is sure beyond
     float32.
     """
-    return 0.0 if objective in (other_class_confidence, any_class_confidence) else math.inf
+    logarithms = (other_class_confidence, any_class_confidence, target_confidence)
+    return 0.0 if objective in logarithms else math.inf

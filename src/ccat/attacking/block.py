@@ -28,9 +28,10 @@ _SLACK = 1e-4  # of ε, for rounding
 class Target:
     """A model under attack, and what rejects its answers.
 
-    `pool` holds other images that attacks may start from; `batch` is how many images go through
-    the model at once (None: a whole block). `enough` has, by judge, the score at which an accepted
-    error is enough, so that an example is attacked no more; where it has none, attacks go on.
+    `pool` holds other images that attacks may start from, with their labels; `batch` is how many
+    images go through the model at once (None: a whole block). `enough` has, by judge, the score at
+    which an accepted error is enough, so that an example is attacked no more; where it has none,
+    attacks go on.
     """
 
     model: nn.Module
@@ -39,6 +40,7 @@ class Target:
     pool: Tensor | None = None
     batch: int | None = None
     enough: Mapping[str, float] = field(default_factory=dict)
+    pool_labels: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,8 @@ def pose(target: Target, case: Case, x: Tensor, y: Tensor) -> Problem:
     """
     model, objective = attack_copy(target.model, x), case.objective
     first = other_class_confidence if isinstance(objective, Aware) else objective
-    problem = Problem.of(model, x, y, case.threat, first, target.pool, target.batch)
+    about = (case.threat, first, target.pool, target.batch, target.pool_labels)
+    problem = Problem.of(model, x, y, *about)
     name = target.rejection.judge_of(case.condition, list(target.judges))
     if not isinstance(objective, Aware):
         enough = target.enough.get(name) if name == CONFIDENCE else None

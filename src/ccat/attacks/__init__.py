@@ -12,13 +12,17 @@ To write one of your own, inherit from `Attack`.
 """
 
 from ccat.attacks.apgd import APGD
+from ccat.attacks.beam import Beam
+from ccat.attacks.border import Border
 from ccat.attacks.corner_search import CornerSearch
+from ccat.attacks.exchange import Exchange
 from ccat.attacks.external import AutoAttack, External, Foolbox, Given, checked_delta
 from ccat.attacks.found import Found, best
 from ccat.attacks.multi_steepest import multi_steepest
 from ccat.attacks.passes import Counts, frozen
 from ccat.attacks.pgd import PGD, Estimated
-from ccat.attacks.problem import Attack, Problem
+from ccat.attacks.problem import Problem
+from ccat.attacks.protocol import Attack
 from ccat.attacks.random_search import Geometry, Random, Simple
 from ccat.attacks.refined import Refined
 from ccat.attacks.registry import ATTACKS
@@ -31,9 +35,12 @@ __all__ = [
     "PGD",
     "Attack",
     "AutoAttack",
+    "Beam",
+    "Border",
     "CornerSearch",
     "Counts",
     "Estimated",
+    "Exchange",
     "External",
     "Foolbox",
     "Found",

@@ -13,7 +13,8 @@ from torch import Generator, Tensor
 
 from ccat.attacks.found import Found, best, choose, pick
 from ccat.attacks.passes import Counts
-from ccat.attacks.problem import Attack, Problem
+from ccat.attacks.problem import Problem
+from ccat.attacks.protocol import Attack
 from ccat.checks import require_count
 from ccat.threats import L1, L2, Frame, Linf, Threat
 

@@ -34,6 +34,16 @@ def improve(found: Found, trial: Found) -> Found:
     return found
 
 
+def improve_rows(found: Found, rows: Tensor, trial: Found) -> Found:
+    """Return `found` with the examples `rows` (M,) replaced where the trial (M,) is better."""
+    better = trial.value > found.value[rows]
+    rows = rows[better]
+    return Found(
+        found.delta.index_copy(0, rows, trial.delta[better]),
+        found.value.index_copy(0, rows, trial.value[better]),
+    )
+
+
 def choose(condition: Tensor, yes: Found, no: Found) -> Found:
     """Return `yes` for the examples for which the condition (N,) holds, `no` for the others."""
     return Found(pick(condition, yes.delta, no.delta), torch.where(condition, yes.value, no.value))

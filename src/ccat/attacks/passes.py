@@ -6,13 +6,13 @@ Shapes: images (M, C, H, W); rows (M,), the examples that images belong to; valu
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
 from ccat.attacks.inputs import require_answers, require_classes
-from ccat.objectives import Objective, most
+from ccat.objectives import Objective, any_class_confidence, most, target_confidence
 
 _EVERY = 10  # reading a value from a GPU waits for it, so it is done once in so many passes
 
@@ -70,7 +70,7 @@ class Passes:
             else tuple(torch.cat(parts) for parts in zip(*done, strict=True))
         )
 
-    def note_gradient(self, gradient: Tensor, rows: Tensor | None, count: int) -> None:
+    def note_gradient(self, gradient: Tensor, rows: Tensor, count: int) -> None:
         """Remember which of `count` examples have had a gradient that is not zero.
 
         Once all of them have, there is nothing more to look at.
@@ -80,8 +80,7 @@ class Passes:
         if self.gradients is None:
             self.gradients = torch.zeros(count, dtype=torch.uint8, device=gradient.device)
         alive = 1 + gradient.flatten(1).any(1).to(torch.uint8)
-        places = slice(None) if rows is None else rows
-        self.gradients[places] = torch.maximum(self.gradients[places], alive)
+        self.gradients = self.gradients.scatter_reduce(0, rows, alive, "amax")
         if self.watched(gradient.device):
             self.all_have_gradients = bool((self.gradients == 2).all())
 
@@ -176,6 +175,17 @@ class BoundedScore(Protocol):
     most: float
 
 
+@runtime_checkable
+class TargetedScore(Protocol):
+    """A score that knows classes, so that each can be made a target."""
+
+    def targets(self, rows: Tensor) -> Tensor | None:
+        """Return which classes (M, K) count as an error of examples (M,)."""
+
+    def towards(self, target: Tensor) -> Score:
+        """Return the score that makes the model sure of a class (M,) for each of M examples."""
+
+
 class ModelScore:
     """The objective of a model's logits, with the model in evaluation mode.
 
@@ -187,16 +197,59 @@ class ModelScore:
         self.most = most(objective)
         # Looking for these takes as long as a small layer, so it is done once.
         self.modules, self.weights = list(model.modules()), list(model.parameters())
-        self.met = False
+        self.classes = 0  # not known before the first pass
 
     def __call__(self, images: Tensor, rows: Tensor) -> Tensor:
         with _as_frozen(self.modules, self.weights):
             logits = self.model(images)
         require_answers(logits, len(images))
-        if not self.met:
+        if self.classes == 0:
             require_classes(logits, self.labels)
-            self.met = True
+            self.classes = logits.shape[1]
         return self.objective(logits.to(images.dtype), self.labels[rows])
+
+    def targets(self, rows: Tensor) -> Tensor | None:
+        """Return which classes (M, K) count as an error of examples (M,)."""
+        allowed = torch.ones(len(rows), self.classes, dtype=torch.bool, device=rows.device)
+        if self.objective is any_class_confidence:
+            return allowed
+        return allowed.scatter(1, self.labels[rows, None], False)
+
+    def towards(self, target: Tensor) -> "ModelScore":
+        """Return the score that makes the model sure of a class (M,) for each of M examples."""
+        return ModelScore(self.model, target, target_confidence)
+
+
+class ScoreOfRows:
+    """A score for some of the examples that another score is about."""
+
+    def __init__(self, score: Score, rows: Tensor) -> None:
+        self.score, self.rows = score, rows
+
+    def __call__(self, images: Tensor, rows: Tensor) -> Tensor:
+        return self.score(images, self.rows[rows])
+
+    def targets(self, rows: Tensor) -> Tensor | None:
+        """Return which classes (M, K) count as an error; None if the score knows no classes."""
+        known = isinstance(self.score, TargetedScore)
+        return self.score.targets(self.rows[rows]) if known else None  # type: ignore[attr-defined]
+
+    def towards(self, target: Tensor) -> Score:
+        """Return the score that makes the model sure of a class (M,) for each of M examples."""
+        assert isinstance(self.score, TargetedScore)
+        return self.score.towards(target)
+
+
+class Origin(NamedTuple):
+    """Which of `total` examples of another problem the examples of a problem are, (M,)."""
+
+    rows: Tensor
+    total: int
+
+    @classmethod
+    def of(cls, before: "Origin | None", rows: Tensor, total: int) -> "Origin":
+        """Return where rows come from that were taken from what was taken before."""
+        return cls(rows, total) if before is None else cls(before.rows[rows], before.total)
 
 
 @contextmanager

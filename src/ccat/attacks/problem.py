@@ -9,14 +9,25 @@ Shapes: x, delta, gradient (N, C, H, W); values (N,); rows (M,), the examples of
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol, Self, runtime_checkable
+from typing import Self
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 
 from ccat.attacks.found import Found
 from ccat.attacks.inputs import require_batch, require_images, require_model, require_numbers
-from ccat.attacks.passes import BoundedScore, Counts, ModelScore, Passes, Retired, Score
+from ccat.attacks.passes import (
+    BoundedScore,
+    Counts,
+    ModelScore,
+    Origin,
+    Passes,
+    Retired,
+    Score,
+    ScoreOfRows,
+    TargetedScore,
+)
+from ccat.attacks.smooth import smoothed
 from ccat.objectives import Objective
 from ccat.threats import Box, Threat
 
@@ -31,10 +42,12 @@ class Problem:
         score: What is maximised: images (M, C, H, W) and rows (M,) to values (M,). A score may
             declare the largest value that it can take, as `most`.
         pool: Other images that an attack may draw on.
+        pool_labels: Their labels, where they are known and mean the same as `labels`.
         enough: The score at which an example is attacked no more.
         counts: How many images went through the score so far.
         passes: How many images go through the score at once.
         retired: The examples that need no further passes, in a search that has begun.
+        origin: The examples that these are of the problem they were taken from.
         labels: The labels (N,) behind the score, for attacks of other libraries.
         model: The model behind the score, for attacks of other libraries.
     """
@@ -43,15 +56,17 @@ class Problem:
     threat: Threat
     score: Score
     pool: Tensor | None = None
+    pool_labels: Tensor | None = None
     enough: float = math.inf
     counts: Counts = field(default_factory=Counts, compare=False)
     passes: Passes = field(default_factory=Passes, compare=False)
     retired: Retired | None = field(default=None, compare=False)
+    origin: Origin | None = field(default=None, compare=False)
     labels: Tensor | None = None
     model: nn.Module | None = None
 
     def __post_init__(self) -> None:
-        if self.retired is None:
+        if self.retired is None and self.origin is None:
             require_images(self.x)
             # A threat that does not fit the images says so now.
             self.threat.project(self.x[:1], torch.zeros_like(self.x[:1]))
@@ -66,6 +81,7 @@ class Problem:
         objective: Objective,
         pool: Tensor | None = None,
         batch: int | None = None,
+        pool_labels: Tensor | None = None,
     ) -> Self:
         """Return the usual problem: maximise an objective of a model's logits and the labels.
 
@@ -77,11 +93,13 @@ class Problem:
             objective: What is maximised.
             pool: Other images that an attack may draw on.
             batch: How many images go through the model at once; None for all.
+            pool_labels: The labels of the pool.
         """
         y = require_batch(x, y)
         require_model(model, x)
         score = ModelScore(model, y, objective)
-        return cls(x, threat, score, pool, passes=Passes(batch), labels=y, model=model)
+        passes = Passes(batch)
+        return cls(x, threat, score, pool, pool_labels, passes=passes, labels=y, model=model)
 
     def search(self) -> Self:
         """Return this problem for one search, in which examples can be retired.
@@ -90,8 +108,44 @@ class Problem:
         costs no more passes. From then on it scores −∞ with a gradient of zero, so a search must
         keep the best it has seen.
         """
-        most = self.score.most if isinstance(self.score, BoundedScore) else math.inf
-        return replace(self, retired=Retired(len(self.x), self.x.device, min(most, self.enough)))
+        return replace(self, retired=Retired(len(self.x), self.x.device, self.most))
+
+    def take(self, rows: Tensor) -> Self:
+        """Return the problem of the examples `rows` (M,), each as often as it is named."""
+        return replace(
+            self,
+            x=self.x[rows],
+            score=ScoreOfRows(self.score, rows),
+            labels=None if self.labels is None else self.labels[rows],
+            enough=self.most,
+            retired=None,
+            origin=Origin.of(self.origin, rows, len(self.x)),
+        )
+
+    @cached_property
+    def most(self) -> float:
+        """The score at which an example needs no more passes: enough, or the most there is."""
+        bound = self.score.most if isinstance(self.score, BoundedScore) else math.inf
+        return min(bound, self.enough)
+
+    def towards(self, target: Tensor) -> Self:
+        """Return the problem of making the model sure of a class (N,) for each example.
+
+        Its values are no results of this problem. Only where `targets` knows classes.
+        """
+        assert isinstance(self.score, TargetedScore)
+        return replace(self, score=self.score.towards(target))
+
+    def targets(self) -> Tensor | None:
+        """Return which classes (N, K) count as an error; None if the score knows no classes.
+
+        The score must have been called once.
+        """
+        return self.score.targets(self._all) if isinstance(self.score, TargetedScore) else None
+
+    def unfinished(self, found: Found) -> Tensor:
+        """Return the examples (M,) that score less than `most`."""
+        return (found.value < self.most).nonzero()[:, 0]
 
     def evaluate(self, delta: Tensor, rows: Tensor | None = None) -> Found:
         """Project perturbations and score them, in one forward.
@@ -113,7 +167,8 @@ class Problem:
         with torch.no_grad():
             delta, image, places = self._place(delta, rows)
             value, gradient = self._pass(image, places, whole=rows is None, gradient=True)
-            self.passes.note_gradient(gradient, rows, len(self.x))
+            origin = Origin.of(self.origin, places, len(self.x))
+            self.passes.note_gradient(gradient, origin.rows, origin.total)
             return Found(delta, value), gradient
 
     def probe(self, images: Tensor) -> Tensor:
@@ -122,9 +177,12 @@ class Problem:
             (value,) = self._pass(images.clamp(0, 1), self._all, whole=True, result=False)
             return value
 
-    def probe_grad(self, images: Tensor) -> Tensor:
-        """Return the gradient of the score at any images, allowed or not; never a result."""
-        with torch.no_grad():
+    def probe_grad(self, images: Tensor, smooth: float = 0.0) -> Tensor:
+        """Return the gradient of the score at any images, allowed or not; never a result.
+
+        With `smooth`, rectifiers are smoothed by this share of what goes into them.
+        """
+        with torch.no_grad(), smoothed(smooth):
             images = images.clamp(0, 1)
             return self._pass(images, self._all, whole=True, gradient=True, result=False)[1]
 
@@ -236,25 +294,3 @@ def _require_finite(values: Tensor, rows: Tensor, what: str) -> None:
     """Raise ValueError unless all values are finite. If their sum is, they are: that is fast."""
     if not values.sum().isfinite():
         require_numbers(~values.flatten(1).isfinite().all(1), rows, what)
-
-
-@runtime_checkable
-class Attack(Protocol):
-    """A search for the perturbations that score highest, usually a frozen dataclass.
-
-    To write one, inherit from Attack and give it `__call__` and `cost`, and `supports` if it is
-    made for some threats only.
-    """
-
-    def __call__(self, problem: Problem, generator: Generator) -> Found:
-        """Return the best perturbations found; everything random comes from the generator."""
-
-    def cost(self, shape: tuple[int, int, int]) -> Counts:
-        """Return the forwards and backwards per image of shape (C, H, W), at most.
-
-        A search costs less where examples can no longer change.
-        """
-
-    def supports(self, threat: Threat) -> bool:
-        """Return True if the attack is made for this threat; by default it is for every one."""
-        return True

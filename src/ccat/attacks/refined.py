@@ -12,7 +12,8 @@ from ccat.attacks.apgd import APGD
 from ccat.attacks.found import Found, best
 from ccat.attacks.passes import Counts
 from ccat.attacks.pgd import PGD
-from ccat.attacks.problem import Attack, Problem
+from ccat.attacks.problem import Problem
+from ccat.attacks.protocol import Attack
 from ccat.threats import L0, L1, L2, Frame, Linf, Threat, label
 
 _EXAMPLES: tuple[Threat, ...] = (Linf(0.1), L2(1.0), L1(1.0), L0(1), L0(1, per="entry"), Frame(1))

@@ -2,10 +2,13 @@
 
 from ccat import codec
 from ccat.attacks.apgd import APGD
+from ccat.attacks.beam import Beam
+from ccat.attacks.border import Border
 from ccat.attacks.corner_search import CornerSearch
+from ccat.attacks.exchange import Exchange
 from ccat.attacks.external import AutoAttack, External, Foolbox, Given
 from ccat.attacks.pgd import PGD
-from ccat.attacks.problem import Attack
+from ccat.attacks.protocol import Attack
 from ccat.attacks.random_search import Geometry, Random, Simple
 from ccat.attacks.refined import Refined
 from ccat.attacks.shrinking import Shrinking
@@ -21,6 +24,9 @@ ATTACKS: dict[str, type[Attack]] = {
     "CornerSearch": CornerSearch,
     "Refined": Refined,
     "Shrinking": Shrinking,
+    "Beam": Beam,
+    "Exchange": Exchange,
+    "Border": Border,
 }
 
 codec.register(

@@ -13,7 +13,8 @@ from torch import Generator, Tensor
 
 from ccat.attacks.found import Found, best
 from ccat.attacks.passes import Counts
-from ccat.attacks.problem import Attack, Problem
+from ccat.attacks.problem import Problem
+from ccat.attacks.protocol import Attack
 from ccat.attacks.random_search import drawn_from_pool, require_pool
 from ccat.checks import require_count, require_number
 from ccat.threats import L1, L2, Linf, Threat

@@ -11,7 +11,8 @@ from torch import Generator, Tensor
 
 from ccat.attacks.found import Found, best, improve
 from ccat.attacks.passes import Counts
-from ccat.attacks.problem import Attack, Problem
+from ccat.attacks.problem import Problem
+from ccat.attacks.protocol import Attack
 from ccat.checks import require_count, require_number
 from ccat.threats import L2, Linf, Threat
 

@@ -165,7 +165,7 @@ def dry_run(
 
 def _try_out(run: Run, cases: Sequence[Case], device: str) -> None:
     images = counted(run.recipe.dataset)[:1]
-    pool = split_of(run.recipe.dataset, "train")[:BLOCK].floats().to(device)
+    pool = split_of(run.recipe.dataset, "train")[:BLOCK]
     target = _target(run, device, pool, 1)
     try:
         try_out(target, list(dict.fromkeys(cases)), images.floats().to(device), images.y.to(device))
@@ -219,7 +219,7 @@ def _compute(common: Common, unit: Unit) -> tuple[Block, Tensor]:
     extensions.trust(*common.trusted)
     run = Run.open(common.run) if isinstance(common.run, Path) else _unpacked(common.run)
     images = common.images or counted(run.recipe.dataset)
-    pool = (common.pool or _pool(run.recipe.dataset)).floats()
+    pool = common.pool or _pool(run.recipe.dataset)
     target = _target(run, common.device, pool, common.batch, common.enough)
     return solve(target, images.x, images.y, unit, common.device)
 
@@ -227,12 +227,13 @@ def _compute(common: Common, unit: Unit) -> tuple[Block, Tensor]:
 def _target(
     run: Run,
     device: str,
-    pool: Tensor | None,
+    pool: Images | None,
     batch: int,
     enough: Mapping[str, float] | None = None,
 ) -> Target:
     model = model_of(run.path, run.weights, device)
-    return Target(model, run.rejection, judges_of(run, device), pool, batch, enough or {})
+    x, y = (pool.floats().to(device), pool.y.to(device)) if pool else (None, None)
+    return Target(model, run.rejection, judges_of(run, device), x, batch, enough or {}, y)
 
 
 @lru_cache(maxsize=1)

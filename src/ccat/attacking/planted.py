@@ -1,0 +1,181 @@
+"""Errors planted on purpose, to learn whether attacks find what is certainly there.
+
+This is the active test of Zimmermann et al. 2022. For each image a head on the model's own features
+φ, with the logits [0, w·φ + b], is sure of the wrong class at one point on the sphere of radius ε,
+and right at every sampled point of the ball of radius 0.95 ε. An accepted error then exists by
+construction: an attack that misses it is too weak for this model.
+
+Shapes: x, delta (N, C, H, W); features, weight (N, D); bias, separable (N,).
+"""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Generator, Tensor, nn
+
+from ccat.objectives import Objective
+from ccat.threats import L1, L2, Linf, Threat
+
+ACCEPTED = 0.9  # the τ of the head: a head of two classes never rejects below one half
+_SURE = 0.97  # what the head says of the planted point
+_INNER, _SAMPLES, _TRIES = 0.95, 256, 8
+_PLACE = 0.8  # where the head is undecided, on the way from the inner points to the planted one
+_SHRINKAGE = 1e-2
+_LARGE = 1e3  # times a perturbation: projected, it lies on the sphere
+
+
+class Plants(NamedTuple):
+    """Planted perturbations, the heads that accept them, and which of them could be planted."""
+
+    delta: Tensor
+    weight: Tensor
+    bias: Tensor
+    separable: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """The features of a model: what goes into its last linear layer, its logits if it has none."""
+
+    model: nn.Module
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return the features (N, D), with a gradient if the images have one."""
+        found: list[Tensor] = []
+        with _inputs(self._last, found):
+            logits: Tensor = self.model(images)
+        return (found[-1] if found else logits).flatten(1)
+
+    @property
+    def _last(self) -> nn.Module | None:
+        layers = [module for module in self.model.modules() if isinstance(module, nn.Linear)]
+        return layers[-1] if layers else None
+
+
+@contextmanager
+def _inputs(layer: nn.Module | None, found: list[Tensor]) -> Iterator[None]:
+    """Collect what goes into a layer."""
+    if layer is None:
+        yield
+        return
+    handle = layer.register_forward_pre_hook(lambda _, given: found.append(given[0]))
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@dataclass(frozen=True, eq=False)
+class PlantedScore:
+    """The score of a problem with planted errors: an objective of the head of each example."""
+
+    features: Features
+    plants: Plants
+    objective: Objective
+    most: float = 0.0
+
+    def __call__(self, images: Tensor, rows: Tensor) -> Tensor:
+        z = (self.features(images) * self.plants.weight[rows]).sum(1) + self.plants.bias[rows]
+        logits = torch.stack([torch.zeros_like(z), z], 1)
+        return self.objective(logits, torch.zeros_like(rows))
+
+
+class PlantedModel(nn.Module):
+    """One example's head as a model of two classes, for attacks of other libraries."""
+
+    def __init__(self, features: Features, plants: Plants, row: int) -> None:
+        super().__init__()
+        self.model, self.features = features.model, features
+        self.weight, self.bias = plants.weight[row], plants.bias[row]
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return the logits [0, w·φ + b]."""
+        z = self.features(images) @ self.weight + self.bias
+        return torch.stack([torch.zeros_like(z), z], 1)
+
+
+def can_plant(threat: Threat) -> bool:
+    """Return True if errors can be planted within a threat: a ball in L∞, L2 or L1."""
+    return isinstance(threat, Linf | L2 | L1)
+
+
+def plant(
+    model: nn.Module, x: Tensor, threat: Threat, others: Tensor, generator: Generator
+) -> Plants:
+    """Plant an error around each image, at random or in the direction of another image.
+
+    Args:
+        model: The model under test; frozen, in evaluation mode.
+        x: The images in [0,1].
+        threat: A ball in L∞, L2 or L1.
+        others: Images to choose directions from; not those that attacks may start from.
+        generator: All random numbers.
+    """
+    assert isinstance(threat, Linf | L2 | L1)
+    features = Features(model)
+    found = [_planted(features, x[n : n + 1], threat, others, n, generator) for n in range(len(x))]
+    delta, weight, bias = (torch.stack(parts) for parts in zip(*found, strict=True))
+    separable = weight.flatten(1).any(1)
+    return Plants(delta, weight.to(x), bias.to(x), separable)
+
+
+def _planted(
+    features: Features,
+    x: Tensor,
+    threat: Linf | L2 | L1,
+    others: Tensor,
+    number: int,
+    generator: Generator,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return a perturbation and its head, whose weight is zero if none could be separated.
+
+    Every other image gets a random point first, the others one towards another image; where that
+    cannot be told apart from the points further inside, the other kind is tried.
+    """
+    small = replace(threat, epsilon=_INNER * threat.epsilon)
+    inner = small.sample(x.expand(_SAMPLES, -1, -1, -1), generator)
+    outermost = small.project(x.expand(_SAMPLES, -1, -1, -1), _LARGE * inner)
+    with torch.no_grad():
+        around = [features((x + part).clamp(0, 1)) for part in (inner, outermost, 0 * inner[:1])]
+    for turn in range(_TRIES):
+        if (turn + number) % 2 == 0:
+            towards = _LARGE * threat.sample(x, generator)
+        else:
+            row = torch.randint(len(others), (1,), generator=generator, device=generator.device)
+            towards = others[row.to(others.device)].to(x) - x
+        delta = threat.project(x, towards)
+        with torch.no_grad():
+            inside = features((x + small.project(x, delta)).clamp(0, 1))
+            outside = features((x + delta).clamp(0, 1))
+        head = _separating(torch.cat([*around, inside]).double(), outside[0].double())
+        if head is not None:
+            return delta[0], *head
+    return torch.zeros_like(x[0]), torch.zeros_like(outside[0]).double(), outside.new_zeros(())
+
+
+def _separating(inside: Tensor, outside: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Return w and b of a head that tells a point from others, None if it cannot.
+
+    w is Fisher's discriminant with a shrunken covariance, (Σ + λ)⁻¹ (φ − μ), by the Woodbury
+    identity; its scale makes the head sure of the point.
+    """
+    mean = inside.mean(0)
+    centred, direction = inside - mean, outside - mean
+    gram = centred @ centred.T / len(centred)
+    shrinkage = _SHRINKAGE * gram.diagonal().mean() + 1e-12
+    solved = torch.linalg.solve(
+        gram + shrinkage * torch.eye(len(gram), dtype=gram.dtype, device=gram.device),
+        centred @ direction / len(centred),
+    )
+    weight = (direction - centred.T @ solved) / shrinkage
+    there, highest = outside @ weight, (inside @ weight).max()
+    spread = (inside @ weight).std()
+    if not there > highest + 1e-3 * spread + 1e-9:
+        return None
+    undecided = highest + _PLACE * (there - highest)
+    scale = math.log(_SURE / (1 - _SURE)) / (there - undecided)
+    return scale * weight, -scale * undecided

@@ -1,0 +1,63 @@
+"""Smoothed rectifiers: gradients where the model's own are dead.
+
+A rectifier max(z, 0) that is off passes no gradient on; where all of a layer are off, nothing can
+be climbed. Its smooth version w·softplus(z/w) has a gradient everywhere and tends to the rectifier
+as w falls to zero. It is used to find directions only: no result is ever scored by it.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+
+_RECTIFIERS = {
+    functional.relu,
+    functional.relu_,
+    torch.relu,
+    torch.relu_,
+    Tensor.relu,
+    Tensor.relu_,
+}
+
+
+class _Smoothing(TorchFunctionMode):
+    """Replaces every rectifier that a model computes, as a module or as a function."""
+
+    def __init__(self, width: float) -> None:
+        super().__init__()
+        self.width = width
+
+    def __torch_function__(
+        self,
+        function: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        if function in _RECTIFIERS:
+            return _smooth(args[0] if args else (kwargs or {})["input"], self.width)
+        return function(*args, **(kwargs or {}))
+
+
+def _smooth(z: Tensor, width: float) -> Tensor:
+    """Return w·softplus(z/w), with w a share of the deviation of z over each example."""
+    spread = z.detach().flatten(1).std(1, keepdim=True).clamp_min(1e-6)
+    scale = width * spread.view(-1, *[1] * (z.ndim - 1))
+    return scale * functional.softplus(z / scale)
+
+
+@contextmanager
+def smoothed(width: float) -> Iterator[None]:
+    """Smooth all rectifiers inside this context; with a width of 0 none is.
+
+    Models compiled to TorchScript keep theirs.
+    """
+    if width == 0:
+        yield
+        return
+    with _Smoothing(width):
+        yield
