@@ -7,8 +7,8 @@ import numpy as np
 from synthetic import L2_3, run_outcomes
 
 from ccat.evaluation.evaluate import evaluate
+from ccat.evaluation.groups import pooled_answers
 from ccat.evaluation.results import Group, Picture, RunOutcomes
-from ccat.evaluation.run_outcomes import pooled_answers
 from ccat.report import tables
 from ccat.report.page import Section
 from ccat.report.save import save_report

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ccat.evaluation.groups import group_attempts
 from ccat.evaluation.metrics import Outcome
 from ccat.evaluation.results import (
     Answers,
@@ -11,7 +12,6 @@ from ccat.evaluation.results import (
     Corrupted,
     RunOutcomes,
 )
-from ccat.evaluation.run_outcomes import group_attempts
 from ccat.threats import L2, Condition, Linf
 
 JUDGE = "confidence"
@@ -51,6 +51,7 @@ def run_outcomes(seed: int = 0, images: int = 400, attacked: int = 100) -> RunOu
                 backwards=50 * attacked,
                 seconds=2.0,
                 no_gradient=0,
+                rising=0,
                 asked=np.ones(attacked, dtype=np.bool_),
             )
         )

@@ -16,7 +16,7 @@ import ccat
 from ccat import PGD, Case, External, Images, Linf, any_class_confidence, metrics
 from ccat.attacking import Target, attack_block
 from ccat.catalog.suites import SUITES
-from ccat.evaluation.run_outcomes import pooled_outcome
+from ccat.evaluation.groups import pooled_outcome
 
 Data = tuple[Tensor, Tensor, tuple[Tensor, Tensor]]
 

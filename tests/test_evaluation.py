@@ -26,12 +26,12 @@ from synthetic import (
 
 from ccat.evaluation import metrics, rates
 from ccat.evaluation.evaluate import ALL, evaluate
+from ccat.evaluation.groups import group_attempts, pooled_answers, pooled_outcome
 from ccat.evaluation.metrics import Outcome
 from ccat.evaluation.rates import COVERAGE, Levels, Rate, rates_of
 from ccat.evaluation.results import (
     Group,
 )
-from ccat.evaluation.run_outcomes import group_attempts, pooled_answers, pooled_outcome
 from ccat.report import (
     FORMATS,
     json_schema,

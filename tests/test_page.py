@@ -14,7 +14,7 @@ from synthetic import JUDGE, L2_3, LINF, NOISE, detected, literal_failures, run_
 
 from ccat.evaluation import rates
 from ccat.evaluation.evaluate import evaluate
-from ccat.evaluation.run_outcomes import pooled_answers
+from ccat.evaluation.groups import pooled_answers
 from ccat.report.formats import percent
 from ccat.report.page import Section
 from ccat.report.save import save_report

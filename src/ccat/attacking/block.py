@@ -49,8 +49,9 @@ class Block:
 
     `scores` are by judge; `value` is what the attack reached of its objective, −∞ where it was not
     asked. `no_gradient` counts the examples that the attack left unbroken and whose gradient was
-    zero wherever it asked. `asked` (N,) is False for the examples that rested because an earlier
-    attempt had broken them; their answers are those to the images themselves.
+    zero wherever it asked, `rising` those whose score still rose when it ended. `asked` (N,) is
+    False for the examples that rested because an earlier attempt had broken them; their answers are
+    those to the images themselves.
     """
 
     probabilities: Tensor
@@ -60,6 +61,7 @@ class Block:
     forwards: int
     backwards: int
     no_gradient: int = 0
+    rising: int = 0
     asked: Tensor = field(default_factory=lambda: torch.ones(0, dtype=torch.bool))
 
     def __post_init__(self) -> None:
@@ -121,13 +123,14 @@ def attack_block(
     asked[list(resting)] = False
     rows = asked.nonzero()[:, 0].to(x.device)
     delta, value = torch.zeros_like(x), torch.full((len(x),), -torch.inf)
-    passes, no_gradient, counts = Passes(target.batch), 0, Counts()
+    passes, no_gradient, rising, counts = Passes(target.batch), 0, 0, Counts()
     if len(rows):
         problem = pose(target, case, x[rows], y[rows])
         found = case.attack(problem, generator)
         _require_valid(case, problem, found)
         delta[rows], value[rows.cpu()] = found.delta.detach(), found.value.detach().float().cpu()
         passes, counts = problem.passes, problem.counts
+        still = passes.still_rising(len(rows))
     images = (x + delta).clamp_(0, 1)
     (answers,) = passes.run(lambda part, _: (probabilities(target.model, part),), images, value)
     names = target.rejection.judges_of(case.condition, list(target.judges))
@@ -136,9 +139,9 @@ def attack_block(
         confidence, predicted = answers.max(1)
         unbroken = (confidence < 0.5) | ((predicted == y.cpu()) & (not case.condition.on_noise))
         blind = passes.without_gradient(len(rows)) & unbroken[rows.cpu()]
-        no_gradient = int(blind.sum())
+        no_gradient, rising = int(blind.sum()), int((still & unbroken[rows.cpu()]).sum())
     seconds = time.monotonic() - begin
-    about = (seconds, counts.forwards, counts.backwards, no_gradient, asked)
+    about = (seconds, counts.forwards, counts.backwards, no_gradient, rising, asked)
     return Block(answers, value, scores, *about), delta.cpu()
 
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from ccat.attacking.block import Block
 from ccat.attacking.case import AttemptRecord
 from ccat.evaluation import metrics
+from ccat.evaluation.groups import group_attempts
 from ccat.evaluation.metrics import Floats, Outcome
 from ccat.evaluation.results import Answers, AttemptOutcomes, Group, Integers
-from ccat.evaluation.run_outcomes import group_attempts
 from ccat.rejection import Rejection
 from ccat.threats import Condition, Threat, UnknownThreat, contains
 
@@ -93,6 +93,7 @@ def attempt_outcomes(
         sum(block.backwards for block in blocks),
         sum(block.seconds for block in blocks),
         sum(block.no_gradient for block in blocks),
+        sum(block.rising for block in blocks),
         np.concatenate([block.asked.numpy() for block in blocks]),
         record.rest_at,
         record.position,

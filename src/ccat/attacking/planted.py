@@ -3,13 +3,14 @@
 This is the active test of Zimmermann et al. 2022. For each image a head on the model's own features
 φ, with the logits [0, w·φ + b], is sure of the wrong class at one point on the sphere of radius ε,
 and right at every sampled point of the ball of radius 0.95 ε. An accepted error then exists by
-construction: an attack that misses it is too weak for this model.
+construction: an attack that misses it is too weak for this model. The head is made harder by points
+that gradient ascent from the image finds further inside: they have to be right as well.
 
 Shapes: x, delta (N, C, H, W); features, weight (N, D); bias, separable (N,).
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -17,12 +18,14 @@ from typing import NamedTuple
 import torch
 from torch import Generator, Tensor, nn
 
-from ccat.objectives import Objective
+from ccat.attacks import PGD, Problem
+from ccat.objectives import Objective, other_class_confidence
 from ccat.threats import L1, L2, Linf, Threat
 
 ACCEPTED = 0.9  # the τ of the head: a head of two classes never rejects below one half
 _SURE = 0.97  # what the head says of the planted point
 _INNER, _SAMPLES, _TRIES = 0.95, 256, 8
+_HARDENED, _STEPS = 5, 20  # rounds of gradient ascent, and its iterations
 _PLACE = 0.8  # where the head is undecided, on the way from the inner points to the planted one
 _SHRINKAGE = 1e-2
 _LARGE = 1e3  # times a perturbation: projected, it lies on the sphere
@@ -117,30 +120,61 @@ def plant(
     """
     assert isinstance(threat, Linf | L2 | L1)
     features = Features(model)
-    found = [_planted(features, x[n : n + 1], threat, others, n, generator) for n in range(len(x))]
-    delta, weight, bias = (torch.stack(parts) for parts in zip(*found, strict=True))
-    separable = weight.flatten(1).any(1)
-    return Plants(delta, weight.to(x), bias.to(x), separable)
+    small = replace(threat, epsilon=_INNER * threat.epsilon)
+    found = [_first(features, x[n : n + 1], threat, others, n, generator) for n in range(len(x))]
+    delta = torch.stack([one.delta for one in found])
+    inner = [one.inner for one in found]
+    outer = features((x + delta).clamp(0, 1)).double()
+    heads = [_separating(*points) for points in zip(inner, outer, strict=True)]
+    for _ in range(_HARDENED):
+        # What gradient ascent from the image finds further inside must be right as well.
+        plants = _plants(delta, heads, outer.to(x))
+        problem = Problem(x, small, PlantedScore(features, plants, other_class_confidence))
+        for part in (30, 6):
+            reached = PGD(_STEPS, threat.epsilon / part)(problem, generator)
+            with torch.no_grad():
+                more = features(problem.images(reached)).double()
+            inner = [torch.cat([old, new[None]]) for old, new in zip(inner, more, strict=True)]
+        harder = [_separating(*points) for points in zip(inner, outer, strict=True)]
+        heads = [new or old for new, old in zip(harder, heads, strict=True)]
+    return _plants(delta, heads, outer.to(x))
 
 
-def _planted(
+class _Planted(NamedTuple):
+    """A planted perturbation (C, H, W), and the features (M, D) of points further inside."""
+
+    delta: Tensor
+    inner: Tensor
+
+
+def _plants(delta: Tensor, heads: Sequence["_Head | None"], like: Tensor) -> Plants:
+    """Return plants; a head that could not be fitted is zero."""
+    weight, bias = torch.zeros_like(like), torch.zeros_like(like[:, 0])
+    for row, head in enumerate(heads):
+        if head is not None:
+            weight[row], bias[row] = head.weight.to(like), head.bias.to(like)
+    return Plants(delta, weight, bias, weight.any(1))
+
+
+def _first(
     features: Features,
     x: Tensor,
     threat: Linf | L2 | L1,
     others: Tensor,
     number: int,
     generator: Generator,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return a perturbation and its head, whose weight is zero if none could be separated.
+) -> _Planted:
+    """Return a perturbation that a head can tell from sampled points further inside.
 
     Every other image gets a random point first, the others one towards another image; where that
-    cannot be told apart from the points further inside, the other kind is tried.
+    cannot be told apart, the other kind is tried. The last one is returned if none can be.
     """
     small = replace(threat, epsilon=_INNER * threat.epsilon)
-    inner = small.sample(x.expand(_SAMPLES, -1, -1, -1), generator)
-    outermost = small.project(x.expand(_SAMPLES, -1, -1, -1), _LARGE * inner)
+    around = x.expand(_SAMPLES, -1, -1, -1)
+    sampled = small.sample(around, generator)
+    outermost = small.project(around, _LARGE * sampled)
     with torch.no_grad():
-        around = [features((x + part).clamp(0, 1)) for part in (inner, outermost, 0 * inner[:1])]
+        inner = [features((x + part).clamp(0, 1)) for part in (sampled, outermost, 0 * x)]
     for turn in range(_TRIES):
         if (turn + number) % 2 == 0:
             towards = _LARGE * threat.sample(x, generator)
@@ -149,15 +183,20 @@ def _planted(
             towards = others[row.to(others.device)].to(x) - x
         delta = threat.project(x, towards)
         with torch.no_grad():
-            inside = features((x + small.project(x, delta)).clamp(0, 1))
-            outside = features((x + delta).clamp(0, 1))
-        head = _separating(torch.cat([*around, inside]).double(), outside[0].double())
-        if head is not None:
-            return delta[0], *head
-    return torch.zeros_like(x[0]), torch.zeros_like(outside[0]).double(), outside.new_zeros(())
+            near = features((x + small.project(x, delta)).clamp(0, 1))
+            outer = features((x + delta).clamp(0, 1))[0].double()
+        points = torch.cat([*inner, near]).double()
+        if _separating(points, outer) is not None:
+            break
+    return _Planted(delta[0], points)
 
 
-def _separating(inside: Tensor, outside: Tensor) -> tuple[Tensor, Tensor] | None:
+class _Head(NamedTuple):
+    weight: Tensor
+    bias: Tensor
+
+
+def _separating(inside: Tensor, outside: Tensor) -> _Head | None:
     """Return w and b of a head that tells a point from others, None if it cannot.
 
     w is Fisher's discriminant with a shrunken covariance, (Σ + λ)⁻¹ (φ − μ), by the Woodbury
@@ -178,4 +217,4 @@ def _separating(inside: Tensor, outside: Tensor) -> tuple[Tensor, Tensor] | None
         return None
     undecided = highest + _PLACE * (there - highest)
     scale = math.log(_SURE / (1 - _SURE)) / (there - undecided)
-    return scale * weight, -scale * undecided
+    return _Head(scale * weight, -scale * undecided)

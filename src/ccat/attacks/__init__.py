@@ -19,13 +19,14 @@ from ccat.attacks.exchange import Exchange
 from ccat.attacks.external import AutoAttack, External, Foolbox, Given, checked_delta
 from ccat.attacks.found import Found, best
 from ccat.attacks.multi_steepest import multi_steepest
-from ccat.attacks.passes import Counts, frozen
+from ccat.attacks.passes import Counts
 from ccat.attacks.pgd import PGD, Estimated
 from ccat.attacks.problem import Problem
 from ccat.attacks.protocol import Attack
 from ccat.attacks.random_search import Geometry, Random, Simple
 from ccat.attacks.refined import Refined
 from ccat.attacks.registry import ATTACKS
+from ccat.attacks.scores import frozen
 from ccat.attacks.shrinking import Shrinking
 from ccat.attacks.square import Square
 

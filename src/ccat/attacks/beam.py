@@ -18,11 +18,11 @@ from ccat.attacks.problem import Problem
 from ccat.attacks.protocol import Attack
 from ccat.attacks.random_search import require_pool
 from ccat.checks import require_count, require_number
-from ccat.threats import L1, L2, Linf, Threat
+from ccat.threats import L1, L2, Frame, Linf, Threat
 
 Rounds = tuple[tuple[int, int], ...]
 _MOMENTUM = 0.75
-_SMOOTH_STEP, _FIRST_STEP, _LAST_STEP = 0.15, 0.3, 0.015  # as shares of ε
+_SMOOTH_STEP, _FIRST_STEP, _LAST_STEP = 0.15, 0.3, 0.015  # as shares of ε, in a frame of 1
 _SMOOTH = 0.7  # the share of a climb in which gradients are smoothed, ever less, to a hundredth
 _EVERY = 10  # steps between two looks at which examples need no more
 
@@ -34,7 +34,7 @@ class Beam(Attack):
     Starts are the points of the ball nearest to `nearest` images of the pool, those nearest to the
     image that have another label, or the image itself with every class as a target. Each of
     `rounds` is how many starts of each example go on, and for how many iterations; the gradients of
-    the first round are smoothed by `smooth`. It is made for Linf, L2 and L1.
+    the first round are smoothed by `smooth`. It is made for Linf, L2, L1 and Frame.
     """
 
     starts: Literal["near", "classes"] = "near"
@@ -57,7 +57,7 @@ class Beam(Attack):
     def __call__(self, problem: Problem, generator: Generator) -> Found:
         if not self.supports(problem.threat):
             kind = type(problem.threat).__name__
-            raise ValueError(f"Beam is made for Linf, L2 and L1, not for {kind}")
+            raise ValueError(f"Beam is made for Linf, L2, L1 and Frame, not for {kind}")
         if self.starts == "near":
             require_pool(problem, "Beam")
         found = problem.evaluate(torch.zeros_like(problem.x))
@@ -75,7 +75,7 @@ class Beam(Attack):
         return Counts(1 + first + climbs + again, climbs)
 
     def supports(self, threat: Threat) -> bool:
-        return isinstance(threat, Linf | L2 | L1)
+        return isinstance(threat, Linf | L2 | L1 | Frame)
 
     def _from_near(self, problem: Problem, found: Found) -> Found:
         """Climb from the projections of the nearest images of the pool."""
@@ -97,7 +97,7 @@ class Beam(Attack):
 
         A score that knows no classes is climbed as it is.
         """
-        allowed = problem.targets()
+        allowed = problem.targets(self.rounds[0][0])
         if allowed is None:
             owner, target = _owners(problem, 1), None
         else:
@@ -136,6 +136,7 @@ def _climbed(
     As soon as one candidate of an example scores enough, the others of that example rest.
     """
     threat, search = problem.threat, problem.search()
+    radius = 1.0 if isinstance(threat, Frame) else threat.epsilon
     velocity, found = torch.zeros_like(delta), None
     first = _SMOOTH_STEP if smooth else _FIRST_STEP
     for iteration in range(iterations):
@@ -150,7 +151,7 @@ def _climbed(
             delta, image = now.delta, search.images(now)
             found = now if found is None else best(found, now)
         velocity = _MOMENTUM * velocity + (1 - _MOMENTUM) * threat.ascent(gradient, image)
-        delta = delta + (first + (_LAST_STEP - first) * done) * threat.epsilon * velocity
+        delta = delta + (first + (_LAST_STEP - first) * done) * radius * velocity
         if found is not None and iteration % _EVERY == 0:
             done_with = torch.zeros(count, dtype=torch.bool, device=owner.device)
             done_with[owner[found.value >= problem.most]] = True

@@ -21,6 +21,7 @@ _ELIMINATION = 15  # gradient steps from another image to one with ε changed pi
 _FIRST = 0.25  # the share of the pixels that differ from the image after the first of them
 _FALLING = 0.8  # the share of these steps in which their number falls to ε
 _MOMENTUM = 0.5
+_SMOOTH = 0.3  # of the gradients from every other start
 _AT_ONCE = (1, 2, 4)  # pixels exchanged at once
 _EXCHANGES = 40  # at most; a climb ends with the first that raises nothing
 _RANDOM = 50  # random exchanges that follow a climb
@@ -31,8 +32,9 @@ class Exchange(Attack):
     """Exchanges of pixels, begun at the image and at `starts` random images of the pool.
 
     From another image, gradient steps go ahead while the changes that matter least are taken back,
-    until ε pixels differ. Then exchanges of 1, 2 and 4 pixels are tried, chosen by the gradient,
-    and the best is made as long as it raises the score; random exchanges of the best point follow.
+    until ε pixels differ; the gradients of every other start are smoothed. Then exchanges of 1, 2
+    and 4 pixels are tried, chosen by the gradient, and the best is made as long as it raises the
+    score; random exchanges of the best point follow.
     It is made for L0 of pixels.
     """
 
@@ -53,7 +55,8 @@ class Exchange(Attack):
             if len(rows) == 0:
                 break
             part = problem.take(rows)
-            first = _eliminated(part, other[rows], threat.epsilon) if start else other[rows]
+            smooth = _SMOOTH if start % 2 else 0.0
+            first = _eliminated(part, other[rows], threat.epsilon, smooth) if start else other[rows]
             climbed = _exchanged(part, first - part.x, threat.epsilon)
             found = improve_rows(found, rows, climbed)
             found = _polished(problem, found, threat.epsilon, generator)
@@ -71,7 +74,7 @@ class Exchange(Attack):
         return isinstance(threat, L0) and threat.per == "pixel"
 
 
-def _eliminated(problem: Problem, image: Tensor, epsilon: int) -> Tensor:
+def _eliminated(problem: Problem, image: Tensor, epsilon: int, smooth: float) -> Tensor:
     """Climb from other images, and after each step take back the changes that matter least."""
     x, velocity = problem.x, torch.zeros_like(image)
     pixels = x[0, 0].numel()
@@ -79,7 +82,7 @@ def _eliminated(problem: Problem, image: Tensor, epsilon: int) -> Tensor:
     for step in range(_ELIMINATION):
         share = min(1.0, step / _ELIMINATION / _FALLING)
         count = min(pixels, round(first * (epsilon / first) ** share))
-        gradient = problem.probe_grad(image)
+        gradient = problem.probe_grad(image, smooth)
         peak = gradient.abs().amax((1, 2, 3), keepdim=True).clamp_min(1e-30)
         velocity = _MOMENTUM * velocity + (1 - _MOMENTUM) * gradient / peak
         ahead = (image + velocity).clamp(0, 1)

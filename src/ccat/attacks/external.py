@@ -18,9 +18,10 @@ from torch import Generator, Tensor, nn
 
 from ccat import codec
 from ccat.attacks.found import Found
-from ccat.attacks.passes import Counts, frozen
+from ccat.attacks.passes import Counts
 from ccat.attacks.problem import Problem
 from ccat.attacks.protocol import Attack
+from ccat.attacks.scores import frozen
 from ccat.threats import L1, L2, Linf, Threat, label
 
 SLACK = 1e-4  # examples may lie outside a threat by this share of ε, and are projected

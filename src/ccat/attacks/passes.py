@@ -3,17 +3,15 @@
 Shapes: images (M, C, H, W); rows (M,), the examples that images belong to; values (M,).
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from ccat.attacks.inputs import require_answers, require_classes
-from ccat.objectives import Objective, any_class_confidence, most, target_confidence
-
+_RISE = 0.1
 _EVERY = 10  # reading a value from a GPU waits for it, so it is done once in so many passes
 
 
@@ -36,6 +34,8 @@ class Passes:
     made: int = 0
     gradients: Tensor | None = None  # (N,): 0 not asked for, 1 zero wherever it was, 2 not zero
     all_have_gradients: bool = False
+    best: Tensor | None = None  # (N,): the best value so far
+    rose: Tensor | None = None  # (N,): the number of the pass in which it last rose
 
     def run(
         self, function: Callable[[Tensor, Tensor], tuple[Tensor, ...]], images: Tensor, rows: Tensor
@@ -70,19 +70,38 @@ class Passes:
             else tuple(torch.cat(parts) for parts in zip(*done, strict=True))
         )
 
-    def note_gradient(self, gradient: Tensor, rows: Tensor, count: int) -> None:
-        """Remember which of `count` examples have had a gradient that is not zero.
+    def note_gradient(self, gradient: Tensor, origin: "Origin") -> None:
+        """Remember which examples have had a gradient that is not zero.
 
         Once all of them have, there is nothing more to look at.
         """
         if self.all_have_gradients:
             return
         if self.gradients is None:
-            self.gradients = torch.zeros(count, dtype=torch.uint8, device=gradient.device)
+            self.gradients = torch.zeros(origin.total, dtype=torch.uint8, device=gradient.device)
         alive = 1 + gradient.flatten(1).any(1).to(torch.uint8)
-        self.gradients = self.gradients.scatter_reduce(0, rows, alive, "amax")
+        self.gradients = self.gradients.scatter_reduce(0, origin.rows, alive, "amax")
         if self.watched(gradient.device):
             self.all_have_gradients = bool((self.gradients == 2).all())
+
+    def note_value(self, value: Tensor, origin: "Origin") -> None:
+        """Remember in which pass each example last rose by more than a tenth.
+
+        Values are logarithms of confidences.
+        """
+        if self.best is None or self.rose is None:
+            self.best = value.new_full((origin.total,), -math.inf)
+            self.rose = torch.zeros(origin.total, dtype=torch.int64, device=value.device)
+        new = self.best.scatter_reduce(0, origin.rows, value.to(self.best), "amax")
+        rose = new > self.best + _RISE
+        self.rose = torch.where(rose, self.made, self.rose)
+        self.best = torch.where(rose, new, self.best)
+
+    def still_rising(self, count: int) -> Tensor:
+        """Return which of `count` examples rose in the last tenth of the passes, (N,)."""
+        if self.rose is None:
+            return torch.zeros(count, dtype=torch.bool)
+        return (self.rose > 0.9 * self.made).cpu()
 
     def without_gradient(self, count: int) -> Tensor:
         """Return which of `count` examples had a zero gradient wherever it was asked for, (N,)."""
@@ -95,6 +114,18 @@ class Passes:
         They always are on a CPU; on a GPU they are in the first pass and in every tenth after it.
         """
         return device.type == "cpu" or self.made % _EVERY == 1
+
+
+class Origin(NamedTuple):
+    """Which of `total` examples of another problem the examples of a problem are, (M,)."""
+
+    rows: Tensor
+    total: int
+
+    @classmethod
+    def of(cls, before: "Origin | None", rows: Tensor, total: int) -> "Origin":
+        """Return where rows come from that were taken from what was taken before."""
+        return cls(rows, total) if before is None else cls(before.rows[rows], before.total)
 
 
 class Retired:
@@ -156,124 +187,3 @@ def out_of_memory(error: RuntimeError) -> bool:
         or "out of memory" in str(error)
         or "can't allocate memory" in str(error)
     )
-
-
-class Score(Protocol):
-    """A function of images and of the examples they belong to, which a problem maximises."""
-
-    def __call__(self, images: Tensor, rows: Tensor, /) -> Tensor:
-        """Return the values (M,) of images (M, C, H, W) that belong to the examples rows (M,)."""
-
-
-@runtime_checkable
-class BoundedScore(Protocol):
-    """A score that declares the largest value it can take.
-
-    An example that has reached this value needs no further passes.
-    """
-
-    most: float
-
-
-@runtime_checkable
-class TargetedScore(Protocol):
-    """A score that knows classes, so that each can be made a target."""
-
-    def targets(self, rows: Tensor) -> Tensor | None:
-        """Return which classes (M, K) count as an error of examples (M,)."""
-
-    def towards(self, target: Tensor) -> Score:
-        """Return the score that makes the model sure of a class (M,) for each of M examples."""
-
-
-class ModelScore:
-    """The objective of a model's logits, with the model in evaluation mode.
-
-    After every call the model's mode, weights and `.grad` are as they were before.
-    """
-
-    def __init__(self, model: nn.Module, labels: Tensor, objective: Objective) -> None:
-        self.model, self.labels, self.objective = model, labels, objective
-        self.most = most(objective)
-        # Looking for these takes as long as a small layer, so it is done once.
-        self.modules, self.weights = list(model.modules()), list(model.parameters())
-        self.classes = 0  # not known before the first pass
-
-    def __call__(self, images: Tensor, rows: Tensor) -> Tensor:
-        with _as_frozen(self.modules, self.weights):
-            logits = self.model(images)
-        require_answers(logits, len(images))
-        if self.classes == 0:
-            require_classes(logits, self.labels)
-            self.classes = logits.shape[1]
-        return self.objective(logits.to(images.dtype), self.labels[rows])
-
-    def targets(self, rows: Tensor) -> Tensor | None:
-        """Return which classes (M, K) count as an error of examples (M,)."""
-        allowed = torch.ones(len(rows), self.classes, dtype=torch.bool, device=rows.device)
-        if self.objective is any_class_confidence:
-            return allowed
-        return allowed.scatter(1, self.labels[rows, None], False)
-
-    def towards(self, target: Tensor) -> "ModelScore":
-        """Return the score that makes the model sure of a class (M,) for each of M examples."""
-        return ModelScore(self.model, target, target_confidence)
-
-
-class ScoreOfRows:
-    """A score for some of the examples that another score is about."""
-
-    def __init__(self, score: Score, rows: Tensor) -> None:
-        self.score, self.rows = score, rows
-
-    def __call__(self, images: Tensor, rows: Tensor) -> Tensor:
-        return self.score(images, self.rows[rows])
-
-    def targets(self, rows: Tensor) -> Tensor | None:
-        """Return which classes (M, K) count as an error; None if the score knows no classes."""
-        known = isinstance(self.score, TargetedScore)
-        return self.score.targets(self.rows[rows]) if known else None  # type: ignore[attr-defined]
-
-    def towards(self, target: Tensor) -> Score:
-        """Return the score that makes the model sure of a class (M,) for each of M examples."""
-        assert isinstance(self.score, TargetedScore)
-        return self.score.towards(target)
-
-
-class Origin(NamedTuple):
-    """Which of `total` examples of another problem the examples of a problem are, (M,)."""
-
-    rows: Tensor
-    total: int
-
-    @classmethod
-    def of(cls, before: "Origin | None", rows: Tensor, total: int) -> "Origin":
-        """Return where rows come from that were taken from what was taken before."""
-        return cls(rows, total) if before is None else cls(before.rows[rows], before.total)
-
-
-@contextmanager
-def frozen(model: nn.Module) -> Iterator[None]:
-    """Put a model into evaluation mode with weights that ask for no gradient, for a `with` block.
-
-    Afterwards each module and each weight is put back as it was.
-    """
-    with _as_frozen(list(model.modules()), list(model.parameters())):
-        yield
-
-
-@contextmanager
-def _as_frozen(modules: Sequence[nn.Module], weights: Sequence[Tensor]) -> Iterator[None]:
-    training = [module for module in modules if module.training]
-    learning = [weight for weight in weights if weight.requires_grad]
-    try:
-        for module in training:
-            module.training = False
-        for weight in learning:
-            weight.requires_grad_(False)
-        yield
-    finally:
-        for module in training:
-            module.training = True
-        for weight in learning:
-            weight.requires_grad_(True)

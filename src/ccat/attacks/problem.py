@@ -16,17 +16,8 @@ from torch import Tensor, nn
 
 from ccat.attacks.found import Found
 from ccat.attacks.inputs import require_batch, require_images, require_model, require_numbers
-from ccat.attacks.passes import (
-    BoundedScore,
-    Counts,
-    ModelScore,
-    Origin,
-    Passes,
-    Retired,
-    Score,
-    ScoreOfRows,
-    TargetedScore,
-)
+from ccat.attacks.passes import Counts, Origin, Passes, Retired
+from ccat.attacks.scores import BoundedScore, ModelScore, Score, ScoreOfRows, TargetedScore
 from ccat.attacks.smooth import smoothed
 from ccat.objectives import Objective
 from ccat.threats import Box, Threat
@@ -104,9 +95,8 @@ class Problem:
     def search(self) -> Self:
         """Return this problem for one search, in which examples can be retired.
 
-        An example is retired once it scores enough or the most there is, or by `retire`, and then
-        costs no more passes. From then on it scores −∞ with a gradient of zero, so a search must
-        keep the best it has seen.
+        An example is retired once it scores enough, or by `retire`, and then costs no more passes.
+        From then on it scores −∞ with a gradient of zero: a search must keep the best it has seen.
         """
         return replace(self, retired=Retired(len(self.x), self.x.device, self.most))
 
@@ -136,12 +126,21 @@ class Problem:
         assert isinstance(self.score, TargetedScore)
         return replace(self, score=self.score.towards(target))
 
-    def targets(self) -> Tensor | None:
+    def targets(self, count: int | None = None) -> Tensor | None:
         """Return which classes (N, K) count as an error; None if the score knows no classes.
 
-        The score must have been called once.
+        With `count`, only so many: those that the model finds likeliest at the image, which takes a
+        forward if there are more. The score must have been called once.
         """
-        return self.score.targets(self._all) if isinstance(self.score, TargetedScore) else None
+        score = self.score
+        allowed = score.targets(self._all) if isinstance(score, TargetedScore) else None
+        if allowed is None or count is None or allowed.sum(1).max() <= count:
+            return allowed
+        assert isinstance(score, TargetedScore)
+        (likely,) = self.passes.run(lambda x, _: (score.logits(x),), self.x, self._all)
+        self.counts.forwards += len(self.x)
+        first = likely.masked_fill(~allowed, -math.inf).topk(count).indices
+        return torch.zeros_like(allowed).scatter(1, first, True)
 
     def unfinished(self, found: Found) -> Tensor:
         """Return the examples (M,) that score less than `most`."""
@@ -157,6 +156,7 @@ class Problem:
         with torch.no_grad():
             delta, image, places = self._place(delta, rows)
             (value,) = self._pass(image, places, whole=rows is None)
+            self._note(places, value)
             return Found(delta, value)
 
     def value_and_grad(self, delta: Tensor, rows: Tensor | None = None) -> tuple[Found, Tensor]:
@@ -167,8 +167,7 @@ class Problem:
         with torch.no_grad():
             delta, image, places = self._place(delta, rows)
             value, gradient = self._pass(image, places, whole=rows is None, gradient=True)
-            origin = Origin.of(self.origin, places, len(self.x))
-            self.passes.note_gradient(gradient, origin.rows, origin.total)
+            self._note(places, value, gradient)
             return Found(delta, value), gradient
 
     def probe(self, images: Tensor) -> Tensor:
@@ -221,6 +220,13 @@ class Problem:
             else self.threat.project(x, delta)
         )
         return delta, (x + delta).clamp_(0, 1), places
+
+    def _note(self, places: Tensor, value: Tensor, gradient: Tensor | None = None) -> None:
+        """Remember of each example what the self-checks ask for."""
+        origin = Origin.of(self.origin, places, len(self.x))
+        self.passes.note_value(value, origin)
+        if gradient is not None:
+            self.passes.note_gradient(gradient, origin)
 
     def _pass(
         self,

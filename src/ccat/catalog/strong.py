@@ -1,7 +1,7 @@
 """The attacks that found most (docs/ATTACKS.md), for each kind of threat.
 
-They are gradients from the image, and gradients that go on from what a search without gradients has
-found. No single one of them is strong against every model.
+They come in the order in which they are made: cheap and strong first, because what one of them has
+broken rests in the others. No single one of them is strong against every model.
 """
 
 import re
@@ -10,7 +10,19 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ccat.attacking import Case
-from ccat.attacks import APGD, PGD, Attack, CornerSearch, Geometry, Refined, Shrinking, Simple
+from ccat.attacks import (
+    APGD,
+    PGD,
+    Attack,
+    Beam,
+    Border,
+    CornerSearch,
+    Exchange,
+    Geometry,
+    Refined,
+    Shrinking,
+    Simple,
+)
 from ccat.objectives import any_class_confidence, cross_entropy, other_class_confidence
 from ccat.threats import L0, L1, L2, Frame, Linf, Threat
 
@@ -18,11 +30,16 @@ Rates = tuple[float, float]  # the smaller and the larger rate of PGD
 
 
 class Effort(NamedTuple):
-    """How long the attacks of a suite run."""
+    """How long the attacks of a suite run, and how many kinds of them there are.
+
+    A breadth of 0 has what finds most, 1 also what adds something on some models, and 2 also what
+    seldom does, to be sure.
+    """
 
     iterations: int  # of gradient attacks
     search: int  # of the searches they go on from
     restarts: int = 1  # of what is random
+    breadth: int = 1
 
 
 def strong(threat: Threat, effort: Effort, rates: Rates | None = None) -> list[Case]:
@@ -59,54 +76,75 @@ def rates_for(threat: Threat) -> Rates:
 _PARTS: dict[type, tuple[float, float]] = {Linf: (30, 6), L2: (15, 4), L1: (9, 2.4)}
 
 
+CLASSES = Beam("classes", ((10, 60), (2, 150)), smooth=1.0)
+DEEP = Beam("near", ((32, 40), (8, 60), (2, 200)), nearest=1000, smooth=0.3)
+
+
 def _in_ball(threat: Threat, effort: Effort, rates: Rates) -> list[Case]:
-    iterations, search, restarts = effort
+    iterations, search, restarts, _ = effort
     adaptive, random = APGD(iterations), APGD(iterations, start="random")
     geometry, simple = Refined(Geometry(2 * search), adaptive), Refined(Simple(search), adaptive)
-    return [
-        *(_conf(f"PGD-Conf zero {rate:g}", threat, PGD(iterations, rate)) for rate in rates),
-        _conf("APGD-Conf random", threat, random, restarts),
-        Case("APGD-CE random", threat, random, cross_entropy, restarts, family="APGD-CE"),
-        _conf("Geometry, then APGD-Conf", threat, geometry, restarts),
-        _conf("Simple, then APGD-Conf", threat, simple, restarts),
-        _conf("Shrinking", threat, Shrinking(iterations, starts=3), restarts),
-    ]
+    return _broad(
+        effort,
+        [
+            _conf("APGD-Conf zero", threat, APGD(40)),
+            _conf("Beam near", threat, Beam()),
+            _conf("Beam classes", threat, CLASSES),
+        ],
+        [
+            _conf("Simple, then APGD-Conf", threat, simple, restarts),
+            _conf("Shrinking", threat, Shrinking(iterations, starts=3)),
+        ],
+        [
+            _conf("Beam near, deep", threat, DEEP),
+            _conf("Geometry, then APGD-Conf", threat, geometry),
+            _conf(f"PGD-Conf zero {rates[0]:g}", threat, PGD(iterations, rates[0])),
+            _conf("APGD-Conf random", threat, random),
+            Case("APGD-CE random", threat, random, cross_entropy, family="APGD-CE"),
+        ],
+    )
 
 
 def _in_pixels(threat: Threat, effort: Effort, rates: Rates) -> list[Case]:
-    iterations, search, restarts = effort
-    small, large = (PGD(iterations, rate) for rate in rates)
-    corners = Refined(CornerSearch(200), large)
-    cases = [
-        _conf("PGD-Conf zero 250", threat, small),
-        _conf("PGD-Conf zero 2500", threat, large),
-        _conf("PGD-Conf random 2500", threat, replace(large, start="random"), restarts),
-        _conf("Geometry, then PGD-Conf", threat, Refined(Geometry(2 * search), large), restarts),
-        _conf("Simple, then PGD-Conf", threat, Refined(Simple(search), large), restarts),
-    ]
-    if corners.supports(threat):
-        cases.append(_conf("Corner Search, then PGD-Conf", threat, corners))
-    return cases
+    iterations, search, restarts, breadth = effort
+    last = PGD(iterations, rates[1])
+    exchange, corners = Exchange(20 if breadth > 1 else 10), Refined(CornerSearch(200), last)
+    cases = _broad(
+        effort,
+        [_conf("Exchange", threat, exchange, restarts)] if exchange.supports(threat) else [],
+        [_conf("Geometry, then PGD-Conf", threat, Refined(Geometry(2 * search), last))],
+        [
+            _conf("Simple, then PGD-Conf", threat, Refined(Simple(search), last)),
+            _conf("PGD-Conf zero 2500", threat, last),
+            *([_conf("Corner Search, then PGD-Conf", threat, corners)] * corners.supports(threat)),
+        ],
+    )
+    return cases or _anywhere(threat, effort, rates)
 
 
 def _in_frame(threat: Threat, effort: Effort, rates: Rates) -> list[Case]:
-    iterations, search, restarts = effort
+    iterations, search, restarts, _ = effort
     adaptive, random = APGD(iterations), APGD(iterations, start="random")
-    _, rate = rates
     simple = Refined(Simple(2 * search), adaptive)
-    return [
-        _conf(f"PGD-Conf zero {rate:g}", threat, PGD(iterations, rate)),
-        _conf(f"PGD-Conf random {rate:g}", threat, PGD(iterations, rate, start="random"), restarts),
-        _conf("APGD-Conf zero", threat, adaptive),
-        _conf("APGD-Conf random", threat, random, restarts),
-        Case("APGD-CE random", threat, random, cross_entropy, restarts, family="APGD-CE"),
-        _conf("Simple, then APGD-Conf", threat, simple, restarts),
-    ]
+    return _broad(
+        effort,
+        [_conf("APGD-Conf zero", threat, adaptive), _conf("Border", threat, Border(), restarts)],
+        [_conf("APGD-Conf random", threat, random)],
+        [
+            Case("APGD-CE random", threat, random, cross_entropy, family="APGD-CE"),
+            _conf("Simple, then APGD-Conf", threat, simple),
+        ],
+    )
+
+
+def _broad(effort: Effort, *cases: list[Case]) -> list[Case]:
+    """Return the cases up to the breadth of an effort."""
+    return [case for some in cases[: 1 + effort.breadth] for case in some]
 
 
 def _anywhere(threat: Threat, effort: Effort, rates: Rates) -> list[Case]:
     """Attacks that ask nothing of a threat but its four methods."""
-    iterations, search, restarts = effort
+    iterations, search, restarts, _ = effort
     last = PGD(iterations, rates[1])
     return [
         *(_conf(f"PGD-Conf zero {rate:g}", threat, PGD(iterations, rate)) for rate in rates),

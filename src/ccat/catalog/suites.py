@@ -17,7 +17,7 @@ __all__ = ["SUITES", "Suite", "cases_of", "paper_rate", "select", "within"]
 
 Shape = tuple[int, ...]
 GREY, COLOUR = (1, 28, 28), (3, 32, 32)
-DEMO, QUICK, STANDARD = Effort(100, 500), Effort(200, 1000), Effort(300, 1000, 3)
+DEMO, QUICK, STANDARD = Effort(100, 500, 1, 0), Effort(200, 1000), Effort(300, 1000, 3, 2)
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ccat.evaluation import rates
+from ccat.evaluation.groups import headline
 from ccat.evaluation.intervals import LEVEL, Estimate, bootstrap, resampled_thresholds, resamples
 from ccat.evaluation.outcome import Floats, threshold
 from ccat.evaluation.rates import Levels
-from ccat.evaluation.run_outcomes import RunOutcomes, headline
+from ccat.evaluation.run_outcomes import RunOutcomes
 
 if TYPE_CHECKING:
     from ccat.threats import Condition

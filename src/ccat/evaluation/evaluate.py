@@ -9,6 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccat.evaluation import metrics, rates
+from ccat.evaluation.doubts import doubts
+from ccat.evaluation.groups import (
+    accepted_errors,
+    asked,
+    families,
+    pooled_outcome,
+    singles,
+    without_gradient,
+)
 from ccat.evaluation.intervals import (
     REPLICATES,
     Estimate,
@@ -26,14 +35,6 @@ from ccat.evaluation.results import (
     RunOutcomes,
     UnderAttack,
     UnderCorruption,
-)
-from ccat.evaluation.run_outcomes import (
-    accepted_errors,
-    asked,
-    families,
-    pooled_outcome,
-    singles,
-    without_gradient,
 )
 
 MEAN, POOLED = "mean", "pooled"
@@ -169,12 +170,15 @@ def evaluate(
 
 def _under_attack(run: RunOutcomes, group: Group, at: _Threshold) -> UnderAttack:
     ranked = sorted(singles(group), key=lambda one: -int(accepted_errors(run, one, at.tau).sum()))
+    pooled = _pooled("worst case", run, group, at)
     return UnderAttack(
         condition=group.condition,
         seen=group.seen,
         unfinished=group.unfinished,
         no_gradient=without_gradient(run, group),
-        pooled=_pooled("worst case", run, group, at),
+        doubts=doubts(run, group, at.tau, pooled.headline.value),
+        planted=run.planted.get(group.condition),
+        pooled=pooled,
         families=_families(run, group, at),
         strongest=tuple(_pooled(_single(run, one), run, one, at) for one in ranked[:STRONGEST]),
     )

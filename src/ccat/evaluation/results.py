@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 from ccat.evaluation.analysis import Analysis, Climb, Lines
+from ccat.evaluation.doubts import Doubt
 from ccat.evaluation.intervals import Estimate
 from ccat.evaluation.outcome import Integers
+from ccat.evaluation.planted import PlantedErrors
 from ccat.evaluation.run_outcomes import (
     Answers,
     AttemptOutcomes,
@@ -122,14 +124,6 @@ class Pooled:
         return next(iter(self.rates.values()))
 
 
-def marks(seen: bool, unfinished: int, no_gradient: float) -> str:
-    """Return * if training has seen a threat, † if attacks are unfinished, ‡ if they were blind.
-
-    They were blind if most images had a gradient of zero in every attempt that uses gradients.
-    """
-    return "*" * seen + "†" * bool(unfinished) + "‡" * (no_gradient > 0.5)
-
-
 @dataclass(frozen=True)
 class UnderAttack:
     """All attempts under one condition; then family by family, and the strongest single ones.
@@ -141,6 +135,8 @@ class UnderAttack:
             only get worse.
         no_gradient: The share of images that an attempt left unbroken because their gradient was
             zero wherever it asked, in the attempt with the fewest; 0 if none uses gradients.
+        doubts: Reasons to doubt the numbers, found by self-checks.
+        planted: How many planted errors the attacks found; null if they were not checked.
         pooled: The worst case over all attempts.
         families: The worst case over the attempts of each kind of attack.
         strongest: Single attempts, the strongest first.
@@ -150,14 +146,16 @@ class UnderAttack:
     seen: bool
     unfinished: Annotated[int, Bounds(0, nullable=False)]
     no_gradient: Share
+    doubts: tuple[Doubt, ...]
+    planted: PlantedErrors | None
     pooled: Pooled
     families: tuple[Pooled, ...]
     strongest: tuple[Pooled, ...]
 
     @property
     def mark(self) -> str:
-        """What stands beside its numbers: * seen, † unfinished, ‡ attacked without a gradient."""
-        return marks(self.seen, self.unfinished, self.no_gradient)
+        """What stands beside its numbers: * seen, † unfinished, ‡ in doubt."""
+        return "*" * self.seen + "†" * bool(self.unfinished) + "‡" * bool(self.doubts)
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,15 @@
 Shapes: labels, predicted, wrong, score (N,).
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ccat.evaluation.outcome import Floats, Integers, Outcome, worst, worst_of
-from ccat.evaluation.rates import ACCEPTED_NOISE, FPR, TPR, Levels, rates_of
+from ccat.evaluation.outcome import Integers, Outcome
+from ccat.evaluation.planted import PlantedErrors
 
 if TYPE_CHECKING:
     from ccat.threats import Condition
@@ -45,6 +45,7 @@ class AttemptOutcomes:
         backwards: Backward passes, likewise.
         seconds: Of computation, likewise.
         no_gradient: How many images it left unbroken whose gradient was zero wherever it asked.
+        rising: How many images it left unbroken whose score still rose when it ended.
         asked: True for the images that it attacked; the others rested, because an earlier attempt
             of the same sequence had broken them.
         rest_at: The TPR at whose τ an accepted error was enough, so that the image rested from then
@@ -63,6 +64,7 @@ class AttemptOutcomes:
     backwards: int
     seconds: float
     no_gradient: int
+    rising: int
     asked: NDArray[np.bool_]
     rest_at: float | None = None
     position: int = 0
@@ -119,6 +121,7 @@ class RunOutcomes:
         groups: One for each condition that was attacked.
         notes: What is missing, and the command that makes it.
         corrupted: The answers to corrupted images, by `judge`.
+        planted: How many planted errors attacks found, under the conditions that were checked.
     """
 
     run: str
@@ -137,6 +140,7 @@ class RunOutcomes:
     groups: tuple[Group, ...]
     notes: tuple[str, ...]
     corrupted: tuple["Corrupted", ...] = ()
+    planted: Mapping["Condition", PlantedErrors] = field(default_factory=dict)
 
     @property
     def clean_answers(self) -> Answers:
@@ -191,109 +195,3 @@ class Corrupted:
     name: str
     severity: int
     answers: Answers
-
-
-def group_attempts(
-    conditions: Sequence["Condition"],
-    judge_of: Callable[["Condition"], str],
-    seen: Callable[["Condition"], bool],
-) -> tuple[Group, ...]:
-    """Return one group for each distinct condition, in the order of tables.
-
-    A larger ε includes what was found at a smaller one: the members are all attempts whose
-    condition the group's condition includes.
-
-    Args:
-        conditions: Of the attempts, in their order.
-        judge_of: Who scores images under a condition.
-        seen: Whether training has seen a condition.
-    """
-    return tuple(
-        Group(
-            condition,
-            seen(condition),
-            judge_of(condition),
-            tuple(n for n, other in enumerate(conditions) if condition.includes(other)),
-        )
-        for condition in sorted(set(conditions), key=lambda condition: condition.order)
-    )
-
-
-def families(run: RunOutcomes, group: Group) -> dict[str, Group]:
-    """Return the parts of a group by family of attacks, in the order of the attempts."""
-    members: dict[str, list[int]] = {}
-    for member in group.members:
-        members.setdefault(run.attempts[member].family, []).append(member)
-    return {name: replace(group, members=tuple(part)) for name, part in members.items()}
-
-
-def singles(group: Group) -> list[Group]:
-    """Return one group for each attempt of a group."""
-    return [replace(group, members=(member,)) for member in group.members]
-
-
-def pooled_outcome(run: RunOutcomes, group: Group) -> tuple[Outcome, Outcome]:
-    """Return the clean and the worst attacked outcome of the images that all attempts attacked."""
-    clean, attempts = _answers(run, group)
-    return clean.outcome, worst(clean.outcome, [attempt.outcome for attempt in attempts])
-
-
-def pooled_answers(run: RunOutcomes, group: Group) -> tuple[Answers, Integers]:
-    """Return the answers in the worst case, and the number of the attempt that each comes from.
-
-    The number is −1 where no attempt succeeded; the answer is the clean one there.
-    """
-    clean, attempts = _answers(run, group)
-    adversarial, index = worst_of(clean.outcome, [attempt.outcome for attempt in attempts])
-    predicted = np.stack([*(attempt.predicted for attempt in attempts), clean.predicted])
-    by = np.array([*group.members, -1])[index]  # index −1 is the last: the clean answers
-    return Answers(predicted[index, np.arange(len(index))], adversarial), by
-
-
-def headline(run: RunOutcomes, group: Group) -> Levels:
-    """Return the levels of the rate that tables of several threats show."""
-    return rates_of(group.condition)[0](*pooled_outcome(run, group))
-
-
-def asked(run: RunOutcomes, group: Group) -> NDArray[np.bool_]:
-    """Return which images any attempt of a group attacked, of those that all of them have."""
-    masks = [run.attempts[member].asked for member in group.members]
-    found = np.zeros(min(map(len, masks)), dtype=np.bool_)
-    for mask in masks:
-        found |= mask[: len(found)]
-    return found
-
-
-def accepted_errors(run: RunOutcomes, group: Group, tau: float) -> NDArray[np.bool_]:
-    """Return which images an attempt of a group turned into an error that τ accepts."""
-    clean, attempts = _answers(run, group)
-    found = np.zeros(len(clean.predicted), dtype=np.bool_)
-    for member, one in zip(group.members, attempts, strict=True):
-        mask = run.attempts[member].asked[: len(found)]
-        found |= mask & one.outcome.wrong & (one.outcome.score >= tau)
-    return found
-
-
-def without_gradient(run: RunOutcomes, group: Group) -> float:
-    """Return the share of images that had no gradient, in the attempt where they are fewest."""
-    attempts = [run.attempts[member] for member in group.members]
-    shares = [one.no_gradient / one.examples for one in attempts if one.backwards]
-    return min(shares, default=0.0)
-
-
-def told_apart(run: RunOutcomes, group: Group) -> tuple[Floats, Floats]:
-    """Return the scores of what should be accepted and of what should be rejected; NaN: neither.
-
-    These are the correctly classified of all clean images, and the successful adversarial examples;
-    under a condition on noise all of the noise.
-    """
-    clean, adversarial = pooled_outcome(run, group)
-    negatives = ACCEPTED_NOISE if group.condition.on_noise else FPR
-    return TPR(run.clean[group.judge].outcome).part, negatives(clean, adversarial).part
-
-
-def _answers(run: RunOutcomes, group: Group) -> tuple[Answers, list[Answers]]:
-    """Return clean and attacked answers of the images that all attempts of a group attacked."""
-    attempts = [run.attempts[member].answers[group.judge] for member in group.members]
-    examples = min(len(attempt.predicted) for attempt in attempts)
-    return run.clean[group.judge][:examples], [attempt[:examples] for attempt in attempts]

@@ -1,25 +1,20 @@
 """Attack a run: every case of a suite, block by block, kept in the run directory."""
 
-import atexit
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from ccat import codec, extensions
+from ccat import codec
 from ccat.attacking import (
     BLOCK,
     Attempt,
     Block,
     Case,
     Rest,
-    Target,
     Unit,
     attempts_of,
     block_of,
@@ -32,43 +27,25 @@ from ccat.attacking import attack as attack_units
 from ccat.attacking.block import try_out
 from ccat.attacking.forecast import Forecast, fitting_batch, forecast
 from ccat.attacking.rest import TPR as REST_TPR
-from ccat.data import Images, calibration_size, counted, data_digest, split_of
+from ccat.data import calibration_size, counted, data_digest, split_of
 from ccat.engine import Engine, Local, one_thread
 from ccat.errors import PipelineError
 from ccat.evaluation.outcome import Outcome, highest_tpr
 from ccat.pipeline.answers import (
     clean_probabilities,
     clean_scores,
-    judges_of,
     model_of,
     require_data,
     split_shape,
 )
 from ccat.pipeline.detect import fit_missing
 from ccat.pipeline.run_results import Keep, RunResults
+from ccat.pipeline.workers import Common, common_of, run_of, target_of, target_with
 from ccat.progress import Progress
-from ccat.runs import Files, Run
+from ccat.runs import Run
 from ccat.runs.plan import Asked
 
-POOL, POOL_BYTES = 10_000, 400_000_000
 USUAL_TPR = 0.99
-
-
-class Common(NamedTuple):
-    """What all units share, sent to each worker once.
-
-    `run` is where the run is or, for workers on other machines, its files; these workers also get
-    the images that are attacked and the pool of images that attacks may start from.
-    """
-
-    run: Path | Files
-    weights: str
-    device: str
-    batch: int
-    trusted: frozenset[str]
-    enough: Mapping[str, float]
-    images: Images | None = None
-    pool: Images | None = None
 
 
 class Plan(NamedTuple):
@@ -128,7 +105,7 @@ def attack(
         conditions = {attempt.key: attempt.case.condition for attempt in todo.attempts}
         run.plan.add(Asked(suite, examples, run.weights, conditions))
         if todo.units:
-            common = _common(run, examples, engine, device, todo)
+            common = common_of(run, examples, engine, device, todo.batch, todo.rest.enough)
             labels = counted(run.recipe.dataset).y[: blocks_in(examples) * BLOCK]
             where = (todo.results, todo.rest, engine, _compute, common, split_shape(run))
             attack_units(todo.attempts, labels, *where, progress)
@@ -159,14 +136,14 @@ def dry_run(
     x, y = (part.to(device) for part in block_of(images.x, images.y, "test", 0))
     left = Counter(unit.attempt.case for unit in todo.units)
     with one_thread():
-        target = _target(run, device, None, todo.batch)
+        target = target_with(run, device, None, todo.batch)
         return forecast(target, x, y, [(case, left[case]) for case in cases]), todo.batch
 
 
 def _try_out(run: Run, cases: Sequence[Case], device: str) -> None:
     images = counted(run.recipe.dataset)[:1]
     pool = split_of(run.recipe.dataset, "train")[:BLOCK]
-    target = _target(run, device, pool, 1)
+    target = target_with(run, device, pool, 1)
     try:
         try_out(target, list(dict.fromkeys(cases)), images.floats().to(device), images.y.to(device))
     except ValueError as wrong:
@@ -206,48 +183,10 @@ def _calibration(run: Run, device: str) -> dict[str, Outcome]:
     }
 
 
-def _common(run: Run, examples: int, engine: Engine, device: str, todo: Plan) -> Common:
-    about = (run.weights, device, todo.batch, extensions.trusted(), dict(todo.rest.enough))
-    if not engine.away:
-        return Common(run.path, *about)
-    images = counted(run.recipe.dataset)[: blocks_in(examples) * BLOCK]
-    return Common(run.packed(), *about, images, _pool(run.recipe.dataset))
-
-
 def _compute(common: Common, unit: Unit) -> tuple[Block, Tensor]:
     """Compute one unit in a worker process."""
-    extensions.trust(*common.trusted)
-    run = Run.open(common.run) if isinstance(common.run, Path) else _unpacked(common.run)
-    images = common.images or counted(run.recipe.dataset)
-    pool = common.pool or _pool(run.recipe.dataset)
-    target = _target(run, common.device, pool, common.batch, common.enough)
-    return solve(target, images.x, images.y, unit, common.device)
-
-
-def _target(
-    run: Run,
-    device: str,
-    pool: Images | None,
-    batch: int,
-    enough: Mapping[str, float] | None = None,
-) -> Target:
-    model = model_of(run.path, run.weights, device)
-    x, y = (pool.floats().to(device), pool.y.to(device)) if pool else (None, None)
-    return Target(model, run.rejection, judges_of(run, device), x, batch, enough or {}, y)
-
-
-@lru_cache(maxsize=1)
-def _unpacked(files: Files) -> Run:
-    """A run from another machine, for as long as the process lives."""
-    place = TemporaryDirectory(prefix="ccat-")
-    atexit.register(place.cleanup)
-    return Run.unpacked(files, Path(place.name))
-
-
-def _pool(dataset: str) -> Images:
-    """The first training images, as many as fit: attacks may start from them."""
-    images = split_of(dataset, "train")
-    return images[: min(POOL, POOL_BYTES // (4 * images.x[0].numel()))]
+    run, images = run_of(common)
+    return solve(target_of(run, common), images.x, images.y, unit, common.device)
 
 
 def _warn_of_few(run: Run, device: str) -> None:

@@ -65,6 +65,7 @@ def collect(run: Run, name: str | None = None, device: str = "cpu") -> RunOutcom
         groups=_marked(run, grouped(attempts, run.rejection, fitted, run.seen), sizes),
         notes=(*_notes(run, sizes), *_judge_notes(run, late)),
         corrupted=_corrupted(run, labels[:-last], clean, judges[0]),
+        planted=run.planted.read(),
     )
 
 

@@ -10,11 +10,11 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
+from ccat.evaluation.groups import headline, pooled_outcome
 from ccat.evaluation.metrics import curves
 from ccat.evaluation.proposition import branch_is_global, condition
 from ccat.evaluation.rates import FPR, TPR, rates_of
 from ccat.evaluation.results import Analysis, Lines, RunOutcomes
-from ccat.evaluation.run_outcomes import headline, pooled_outcome
 from ccat.report.figures import COLOURS, PANEL, RC
 
 RHOS = (1, 2, 4, 6, 8, 10, 12)

@@ -17,10 +17,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from ccat.evaluation.groups import headline, pooled_outcome, told_apart
 from ccat.evaluation.metrics import curves
 from ccat.evaluation.rates import FPR, TPR, rates_of, successful
 from ccat.evaluation.results import Evaluation, Group, RunOutcomes
-from ccat.evaluation.run_outcomes import headline, pooled_outcome, told_apart
 from ccat.files import write_whole
 
 if TYPE_CHECKING:

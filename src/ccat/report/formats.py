@@ -131,7 +131,8 @@ def shown(cell: Cell) -> str:
         return f"{percent(cell.value)}{cell.mark}"
     to = " to " if cell.interval[0] < 0 else "–"
     low, high = (percent(bound) for bound in cell.interval)
-    return f"{percent(cell.value)}{cell.mark} ({low}{to}{high})"
+    note = f" [{cell.note}]" if cell.note else ""
+    return f"{percent(cell.value)}{cell.mark} ({low}{to}{high}){note}"
 
 
 def percent(share: float) -> str:
@@ -157,7 +158,8 @@ def _tex(cell: Cell) -> str:
         else ""
     )
     mark = cell.mark.replace("†", r"\dagger").replace("‡", r"\ddagger")
-    return f"{percent(cell.value)}{mark and f'$^{{{mark}}}$'}{interval}"
+    note = rf" {{\scriptsize {cell.note}}}" if cell.note else ""
+    return f"{percent(cell.value)}{mark and f'$^{{{mark}}}$'}{interval}{note}"
 
 
 def _escaped(text: str) -> str:

@@ -17,14 +17,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from numpy.typing import NDArray
 
 from ccat.evaluation import rates
+from ccat.evaluation.groups import pooled_answers, pooled_outcome, told_apart
 from ccat.evaluation.rates import FPR, TPR, Levels, Rate, rates_of, successful
-from ccat.evaluation.results import Answers, Evaluation, Group, Picture, RunOutcomes, marks
-from ccat.evaluation.run_outcomes import (
-    pooled_answers,
-    pooled_outcome,
-    told_apart,
-    without_gradient,
-)
+from ccat.evaluation.results import Answers, Evaluation, Group, Picture, RunOutcomes
 from ccat.report.examples import png
 from ccat.report.figures import styles
 from ccat.report.formats import shown
@@ -97,7 +92,15 @@ def _run(section: Section, arrays: _Arrays) -> dict[str, Any]:
         "tau": section.evaluation.tau if np.isfinite(section.evaluation.tau) else None,
         "labels": _packed(run.labels, np.uint16),
         "clean": {rate.name: arrays.levels(rate(clean)) for rate in rates.CLEAN_RATES},
-        "attacked": {group.condition.key: _attacked(run, group, arrays) for group in run.groups},
+        "attacked": {
+            group.condition.key: _attacked(run, group, arrays)
+            | {
+                "mark": under.mark,
+                "planted": under.planted.text if under.planted else "",
+                "doubts": [f"{one.text} ({one.link})" for one in under.doubts],
+            }
+            for group, under in zip(run.groups, section.evaluation.attacks, strict=True)
+        },
         "attempts": [f"{one.title} ({one.condition.title})" for one in run.attempts],
         "gallery": {
             condition.key: [_picture(one) for one in pictures]
@@ -115,7 +118,6 @@ def _attacked(run: RunOutcomes, group: Group, arrays: _Arrays) -> dict[str, Any]
         levels = {"x": FPR(clean, adversarial), "y": TPR(clean)}
         roc = {axis: arrays.levels(one) for axis, one in levels.items()}
     return {
-        "mark": marks(group.seen, group.unfinished, without_gradient(run, group)),
         "rates": {
             rate.name: arrays.levels(rate(clean, adversarial)) for rate in rates_of(group.condition)
         },

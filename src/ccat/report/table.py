@@ -11,16 +11,17 @@ from ccat.evaluation.results import Evaluation
 
 
 class Share(NamedTuple):
-    """A share between 0 and 1, with its interval where there is one, and a mark beside it."""
+    """A share between 0 and 1, with its interval where there is one, a mark and a note."""
 
     value: float
     interval: tuple[float, float] | None = None
     mark: str = ""
+    note: str = ""
 
     @classmethod
-    def of(cls, estimate: Estimate, mark: str = "") -> "Share":
+    def of(cls, estimate: Estimate, mark: str = "", note: str = "") -> "Share":
         """Return an estimate as a cell."""
-        return cls(estimate.value, (estimate.low, estimate.high), mark)
+        return cls(estimate.value, (estimate.low, estimate.high), mark, note)
 
 
 class Number(NamedTuple):
@@ -56,9 +57,9 @@ ASKED = (
 )
 SUCCESSFUL = "An adversarial example is successful if it is wrong and its clean image is right."
 SEEN = "* training has seen this threat. – not attacked."
-BLIND = (
-    "‡ at most images the gradient was exactly zero wherever an attack asked for it: there was "
-    "nothing to climb, and the number proves nothing (docs/ATTACKS.md, Dead gradients)."
+PLANTED = (
+    "In square brackets: errors planted in the model on purpose that the attacks found / planted "
+    "(docs/DOUBTS.md)."
 )
 UNFINISHED = "† attacks that were asked for are not finished, and the number can only get worse."
 

@@ -11,7 +11,7 @@ from ccat.evaluation.results import Evaluation, Pooled, UnderAttack
 from ccat.report.table import (
     ASKED,
     ATTACKED,
-    BLIND,
+    PLANTED,
     REJECTED,
     SEEN,
     SUCCESSFUL,
@@ -56,7 +56,10 @@ def main_table(evaluations: Sequence[Evaluation]) -> Table:
     before, after = clean_columns()
     rows: list[tuple[Cell, ...]] = []
     for one in evaluations:
-        found = {a.condition: Share.of(a.pooled.headline, a.mark) for a in one.attacks}
+        found = {
+            a.condition: Share.of(a.pooled.headline, a.mark, a.planted.text if a.planted else "")
+            for a in one.attacks
+        }
         means = {
             c.set: Share(c.rates[ERROR.name])
             for c in one.corruptions
@@ -266,9 +269,16 @@ def _tries(evaluations: Sequence[Evaluation], conditions: Sequence["Condition"])
 
 
 def _doubts(evaluations: Sequence[Evaluation]) -> list[str]:
-    """Return what the marks beside numbers mean, of those that are there."""
-    shown = "".join(a.mark for one in evaluations for a in one.attacks)
-    return [text for mark, text in (("†", UNFINISHED), ("‡", BLIND)) if mark in shown]
+    """Return what stands beside numbers, of what is there: planted errors, marks, and reasons."""
+    attacks = [a for one in evaluations for a in one.attacks]
+    legend = [PLANTED] if any(a.planted for a in attacks) else []
+    legend += [UNFINISHED] if any(a.unfinished for a in attacks) else []
+    return legend + [
+        f"‡ {one.run}, {a.condition.title}: {doubt.text} ({doubt.link})."
+        for one in evaluations
+        for a in one.attacks
+        for doubt in a.doubts
+    ]
 
 
 def _name(attack: UnderAttack) -> str:

@@ -85,6 +85,7 @@ class AttemptFiles:
             forwards=result.forwards,
             backwards=result.backwards,
             no_gradient=result.no_gradient,
+            rising=result.rising,
         )
         timing = {"key": attempt.key, "block": block, "seconds": result.seconds}
         self.folder.append_line(TIMINGS, timing)
@@ -217,10 +218,10 @@ def _block(tensors: Tensors, about: Mapping[str, Any], seconds: float | None) ->
     asked = tensors["asked"]
     if asked.shape != (rows,) or asked.dtype != torch.bool:
         raise ValueError(f"it does not say which of its {rows} examples were attacked")
-    forwards, backwards, blind = (
-        int(about[name]) for name in ("forwards", "backwards", "no_gradient")
+    forwards, backwards, blind, rising = (
+        int(about[name]) for name in ("forwards", "backwards", "no_gradient", "rising")
     )
-    return Block(given, value, scores, known, forwards, backwards, blind, asked)
+    return Block(given, value, scores, known, forwards, backwards, blind, rising, asked)
 
 
 def _worst(tensors: Tensors, about: Mapping[str, Any]) -> Worst:

@@ -33,6 +33,7 @@ from ccat.runs.answers import AnswerFiles
 from ccat.runs.attempts import AttemptFiles
 from ccat.runs.folder import RUN_FILE, SCHEMA, Folder, NotWrittenError, RunError
 from ccat.runs.plan import PlanFile
+from ccat.runs.planted import PlantedFile
 from ccat.runs.training import MODEL, TRAINED, TrainingFiles
 from ccat.threats import Threat, UnknownThreat, label, read_threat
 from ccat.training import Recipe
@@ -149,6 +150,11 @@ class Run:
     def plan(self) -> PlanFile:
         """Which suites were asked for."""
         return PlanFile(self.folder)
+
+    @property
+    def planted(self) -> PlantedFile:
+        """How many planted errors attacks found."""
+        return PlantedFile(self.folder, self.weights)
 
     @property
     def answers(self) -> AnswerFiles:

@@ -31,8 +31,8 @@ def problems(run: Run) -> Iterator[str]:
         return True
 
     tried(run.training.log)
-    if run.training.trained:
-        tried(lambda: run.training.weights)
+    if run.training.trained and tried(lambda: run.training.weights):
+        tried(run.planted.read)
     tried(run.training.checkpoint)
     tried(run.plan.asked)
     tried(lambda: list(run.attempts.all()))

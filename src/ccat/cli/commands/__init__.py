@@ -25,6 +25,9 @@ COMMANDS: dict[str, Command] = {
     "attack": Command(
         "attack", "attack a trained run, or a model of your own, and store the outcome"
     ),
+    "check": Command(
+        "check", "plant errors in a run's model, and see how many of them a suite of attacks finds"
+    ),
     "detect": Command("detect", "make a run that rejects by a detector, and attack it"),
     "corrupt": Command(
         "corrupt",

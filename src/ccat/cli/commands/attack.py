@@ -28,6 +28,7 @@ from ccat.engine import Local
 from ccat.overrides import typed_instance
 from ccat.pipeline.answers import split_shape
 from ccat.pipeline.attack import attack, dry_run
+from ccat.pipeline.check import check_small
 from ccat.progress import ProgressBar, duration
 from ccat.rejection import Rejection
 from ccat.report import markdown
@@ -43,6 +44,7 @@ def add_options(command: ArgumentParser) -> None:
     )
     add_model(command, required=False)
     add_suite(command)
+    add_check(command)
     add_trust(command)
     command.add_argument(
         "--dry-run",
@@ -56,7 +58,9 @@ def run(options: Namespace) -> None:
     attack_run(_run(options), options, forecast=options.dry_run)
 
 
-def add_suite(command: ArgumentParser) -> None:
+def add_suite(
+    command: ArgumentParser, examples: str = "test images, in hundreds (default: 200, or all)"
+) -> None:
     """Add the options that choose attacks, and where they run."""
     command.add_argument(
         "--suite", metavar="NAME", help="which attacks (default: quick); `ccat suites` lists them"
@@ -77,9 +81,7 @@ def add_suite(command: ArgumentParser) -> None:
         default=[],
         help="attack within this one, such as Linf:8/255, or distal:Linf:0.3 on noise; repeatable",
     )
-    command.add_argument(
-        "--examples", type=int, help="test images, in hundreds (default: 200, or all there are)"
-    )
+    command.add_argument("--examples", type=int, help=examples)
     command.add_argument(
         "--rest-at-tpr",
         type=share,
@@ -106,6 +108,15 @@ def add_suite(command: ArgumentParser) -> None:
     add_device(command)
 
 
+def add_check(command: ArgumentParser) -> None:
+    """Add the option that leaves out the small check at the end of an attack."""
+    command.add_argument(
+        "--no-check",
+        action="store_true",
+        help="leave out the check at the end, whether the attacks find planted errors",
+    )
+
+
 def attack_run(run: Run, options: Namespace, *, forecast: bool = False) -> None:
     """Attack a run with what the options of `add_suite` choose, or forecast the cost."""
     engine, device = engine_of(options)
@@ -122,7 +133,7 @@ def attack_run(run: Run, options: Namespace, *, forecast: bool = False) -> None:
         return
     computed = attack(
         run,
-        _as_typed(options),
+        as_typed(options),
         cases,
         examples,
         engine,
@@ -132,6 +143,8 @@ def attack_run(run: Run, options: Namespace, *, forecast: bool = False) -> None:
         options.batch,
         rest_tpr,
     )
+    if not options.no_check:
+        check_small(run, as_typed(options), cases, examples, engine, device)
     command = f"ccat evaluate {shlex.quote(str(run.path))}"
     print(f"{run.path}: {computed} blocks computed; `{command}` shows the outcome")
 
@@ -179,8 +192,8 @@ def _run(options: Namespace) -> Run:
     return made
 
 
-def _as_typed(options: Namespace) -> str:
-    """The options that choose the cases, as they would be typed again."""
+def as_typed(options: Namespace) -> str:
+    """Return the options that choose the cases, as they would be typed again."""
     words = ["--suite", options.suite or "quick"] * bool(options.suite or not options.attack)
     words += ["--only", options.only] * bool(options.only)
     for name, values in (("--attack", options.attack), ("--threat", options.threat)):

@@ -13,6 +13,7 @@ from ccat.cli.options import add_workers
 from ccat.cli.tabulate import at_thresholds
 from ccat.engine import Local, cores
 from ccat.pipeline.attack import attack
+from ccat.pipeline.check import check_small
 from ccat.pipeline.collect import collect
 from ccat.pipeline.train import begin, train
 from ccat.progress import ProgressBar
@@ -50,7 +51,9 @@ def run(options: Namespace) -> None:
     list(engine(_train, None, deque(runs)))
     for one in runs:
         bar = ProgressBar(f"attacking {one.path.name}")
-        attack(one, f"--suite {suite}", SUITES[suite].cases, examples, engine, "cpu", bar)
+        asked = (f"--suite {suite}", SUITES[suite].cases, examples, engine, "cpu")
+        attack(one, *asked, bar)
+        check_small(one, *asked)
     runs.reverse()
     outcomes = [collect(one) for one in runs]
     evaluations = at_thresholds(outcomes, 0.99)

@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from ccat.cli.commands.attack import add_suite, attack_run, chosen_cases
+from ccat.cli.commands.attack import add_check, add_suite, attack_run, chosen_cases
 from ccat.cli.options import add_trust, count, device_of, run_named
 from ccat.pipeline.detect import add_detector
 from ccat.rejection import DETECTORS, Detection
@@ -35,6 +35,7 @@ def add_options(command: ArgumentParser) -> None:
         "--out", type=Path, metavar="DIR", help="the run directory to make (default: RUN-DETECTOR)"
     )
     add_suite(command)
+    add_check(command)
     add_trust(command)
 
 

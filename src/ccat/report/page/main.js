@@ -35,6 +35,11 @@ function underAttack(run, condition, tau) {
   if (!attacked) return cell;
   const [headline, ...others] = condition.rates;
   cell.textContent = text(attacked.rates, headline.name, tau) + attacked.mark;
+  if (attacked.planted) {
+    const title = "errors planted in the model on purpose: found / planted";
+    cell.append(element("small", { textContent: `planted ${attacked.planted}`, title }));
+  }
+  if (attacked.doubts.length) cell.title = attacked.doubts.join("\n");
   cell.dataset.key = `${run.name} ${condition.title}`;
   const second = others.find((rate) => rate.name === byId("second-rate").value);
   if (second) {
