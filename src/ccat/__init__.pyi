@@ -1,7 +1,7 @@
 """The public names, which ccat/__init__.py imports when they are first used."""
 
 from . import extensions, rejection
-from .api import Result, attack, evaluate
+from .api import Checked, Result, attack, check, evaluate
 from .attacking import Case
 from .attacks import (
     APGD,
@@ -14,6 +14,7 @@ from .attacks import (
     CornerSearch,
     Counts,
     Estimated,
+    EveryTarget,
     Exchange,
     External,
     Foolbox,
@@ -25,6 +26,7 @@ from .attacks import (
     Shrinking,
     Simple,
     Square,
+    accepted_as,
     best,
 )
 from .catalog import RECIPES, SUITES, Suite
@@ -74,6 +76,8 @@ __all__ = [  # noqa: RUF022 (grouped by room)
     "attack",
     "evaluate",
     "Result",
+    "check",
+    "Checked",
     # threats
     "THREATS",
     "Threat",
@@ -112,6 +116,8 @@ __all__ = [  # noqa: RUF022 (grouped by room)
     "External",
     "Foolbox",
     "AutoAttack",
+    "EveryTarget",
+    "accepted_as",
     # tables of attacks
     "Case",
     "Suite",

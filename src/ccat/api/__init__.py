@@ -5,11 +5,14 @@
 
     x_adv = ccat.attack(model, images, labels, ccat.Linf(8 / 255))
 
+    print(ccat.check(model, images, threats=ccat.Linf(8 / 255)))  # would attacks find errors?
+
 What takes hours belongs into a run directory, where it survives a kill: `ccat attack --model
 package.module:factory --weights FILE`.
 """
 
 from ccat.api.attack_model import attack
+from ccat.api.check_model import Checked, check
 from ccat.api.evaluate_model import Result, evaluate
 
-__all__ = ["Result", "attack", "evaluate"]
+__all__ = ["Checked", "Result", "attack", "check", "evaluate"]

@@ -31,7 +31,7 @@ class Target:
     `pool` holds other images that attacks may start from, with their labels; `batch` is how many
     images go through the model at once (None: a whole block). `enough` has, by judge, the score at
     which an accepted error is enough, so that an example is attacked no more; where it has none,
-    attacks go on.
+    attacks go on. `tau` is the usual threshold on the confidence.
     """
 
     model: nn.Module
@@ -41,6 +41,7 @@ class Target:
     batch: int | None = None
     enough: Mapping[str, float] = field(default_factory=dict)
     pool_labels: Tensor | None = None
+    tau: float | None = None
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def pose(target: Target, case: Case, x: Tensor, y: Tensor) -> Problem:
     model, objective = attack_copy(target.model, x), case.objective
     first = other_class_confidence if isinstance(objective, Aware) else objective
     about = (case.threat, first, target.pool, target.batch, target.pool_labels)
-    problem = Problem.of(model, x, y, *about)
+    problem = replace(Problem.of(model, x, y, *about), tau=target.tau)
     name = target.rejection.judge_of(case.condition, list(target.judges))
     if not isinstance(objective, Aware):
         enough = target.enough.get(name) if name == CONFIDENCE else None

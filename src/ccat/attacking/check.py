@@ -14,7 +14,7 @@ from ccat.attacking.planted import ACCEPTED, Features, PlantedModel, PlantedScor
 from ccat.attacks import AutoAttack, External, Foolbox, Given, Problem
 from ccat.evaluation.planted import PlantedBy, PlantedErrors
 from ccat.models import attack_copy
-from ccat.objectives import cross_entropy, other_class_confidence
+from ccat.objectives import other_class_confidence
 from ccat.rejection import Aware
 
 
@@ -65,16 +65,15 @@ def _found(
     if len(rows) == 0:
         return torch.zeros(0, dtype=torch.bool)
     case, enough = attempt.case, math.log(ACCEPTED)
-    ce = case.objective is cross_entropy
-    objective = cross_entropy if ce else other_class_confidence
+    objective = other_class_confidence  # of two classes, where it has the direction of any other
     part = Plants(*(one[rows] for one in plants))
-    score = PlantedScore(features, part, objective, math.inf if ce else 0.0)
-    problem = Problem(x[rows], case.threat, score, target.pool, enough=math.inf if ce else enough)
+    score = PlantedScore(features, part, objective)
+    problem = Problem(x[rows], case.threat, score, target.pool, enough=enough)
     generator = attempt.generator(0)
     if isinstance(case.attack, External | Foolbox | AutoAttack):
         deltas = []
         for row in range(len(rows)):
-            head = PlantedModel(features, part, row)
+            head = PlantedModel(features, part, x[rows], row)
             label = torch.zeros(1, dtype=torch.int64, device=x.device)
             one = Problem.of(head, x[rows[row : row + 1]], label, case.threat, objective)
             one = replace(one, pool=target.pool)
@@ -82,8 +81,7 @@ def _found(
         delta = torch.cat(deltas)
     else:
         delta = case.attack(problem, generator).delta
-    judged = replace(problem, score=replace(score, objective=other_class_confidence))
-    return (judged.evaluate(delta).value >= enough).cpu()
+    return (problem.evaluate(delta).value >= enough).cpu()
 
 
 def _joined(by: Sequence[PlantedBy]) -> tuple[PlantedBy, ...]:

@@ -28,6 +28,7 @@ _INNER, _SAMPLES, _TRIES = 0.95, 256, 8
 _HARDENED, _STEPS = 5, 20  # rounds of gradient ascent, and its iterations
 _PLACE = 0.8  # where the head is undecided, on the way from the inner points to the planted one
 _SHRINKAGE = 1e-2
+_CALM = 5.0  # the largest logit at the image, for attacks of other libraries
 _LARGE = 1e3  # times a perturbation: projected, it lies on the sphere
 
 
@@ -88,17 +89,28 @@ class PlantedScore:
 
 
 class PlantedModel(nn.Module):
-    """One example's head as a model of two classes, for attacks of other libraries."""
+    """One example's head as a model of two classes, for attacks of other libraries.
 
-    def __init__(self, features: Features, plants: Plants, row: int) -> None:
+    The planted class wins where the head accepts it: these attacks are content with that.
+    """
+
+    def __init__(self, features: Features, plants: Plants, x: Tensor, row: int) -> None:
         super().__init__()
+        self.training = False  # the wrapper alone: libraries warn of models in training mode
         self.model, self.features = features.model, features
         self.weight, self.bias = plants.weight[row], plants.bias[row]
+        with torch.no_grad():
+            # The head can be so sure at the image that the gradient of a cross-entropy is zero.
+            self.scale = max(1.0, self._margin(x[row : row + 1]).abs().item() / _CALM)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Return the logits [0, w·φ + b]."""
-        z = self.features(images) @ self.weight + self.bias
+        """Return the logits [0, w·φ + b − log τ/(1−τ)], divided by a constant."""
+        z = self._margin(images) / self.scale
         return torch.stack([torch.zeros_like(z), z], 1)
+
+    def _margin(self, images: Tensor) -> Tensor:
+        margin = self.features(images) @ self.weight + self.bias
+        return margin - math.log(ACCEPTED / (1 - ACCEPTED))
 
 
 def can_plant(threat: Threat) -> bool:

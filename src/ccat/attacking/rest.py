@@ -14,17 +14,23 @@ from ccat.attacking.block import Block
 from ccat.attacking.case import Case
 from ccat.evaluation.metrics import Outcome
 from ccat.evaluation.outcome import highest_tpr, threshold
-from ccat.rejection import Confidence, Rejection
+from ccat.rejection import CONFIDENCE, Confidence, Rejection
 
 TPR = 0.9
+USUAL = 0.99  # the TPR at which errors are reported
 
 
 @dataclass(frozen=True, eq=False)
 class Rest:
-    """What rejects, and by judge the score that is enough; where there is none, nothing rests."""
+    """What rejects, and by judge the score that is enough; where there is none, nothing rests.
+
+    `tau` is the usual threshold on the confidence, where the confidence rejects and there are
+    enough calibration images for it.
+    """
 
     rejection: Rejection = field(default_factory=Confidence)
     enough: Mapping[str, float] = field(default_factory=dict)
+    tau: float | None = None
 
     def broken(self, case: Case, block: Block, labels: Tensor) -> Tensor:
         """Return which examples of a block need no further attacks under a case's condition, (N,).
@@ -51,10 +57,13 @@ def rest_at(
             rests either.
     """
     counts = [int((~one.wrong).sum()) for one in calibration.values()]
-    if tpr is None or not counts or highest_tpr(min(counts)) < tpr:
-        return Rest(rejection), None
+    highest = highest_tpr(min(counts, default=0))
+    known = CONFIDENCE in calibration and highest >= USUAL
+    tau = threshold(calibration[CONFIDENCE], USUAL) if known else None
+    if tpr is None or highest < tpr:
+        return Rest(rejection, tau=tau), None
     enough = {judge: threshold(one, tpr) for judge, one in calibration.items()}
-    return Rest(rejection, enough), tpr
+    return Rest(rejection, enough, tau), tpr
 
 
 def rows(mask: Tensor) -> Sequence[int]:

@@ -11,6 +11,7 @@ problem and a generator. It returns the best perturbations it found and what the
 To write one of your own, inherit from `Attack`.
 """
 
+from ccat.attacks.accepted import EveryTarget, accepted_as
 from ccat.attacks.apgd import APGD
 from ccat.attacks.beam import Beam
 from ccat.attacks.border import Border
@@ -41,6 +42,7 @@ __all__ = [
     "CornerSearch",
     "Counts",
     "Estimated",
+    "EveryTarget",
     "Exchange",
     "External",
     "Foolbox",
@@ -53,6 +55,7 @@ __all__ = [
     "Shrinking",
     "Simple",
     "Square",
+    "accepted_as",
     "best",
     "checked_delta",
     "frozen",

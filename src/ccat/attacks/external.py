@@ -17,6 +17,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from ccat import codec
+from ccat.attacks.accepted import CountedModel
 from ccat.attacks.found import Found
 from ccat.attacks.passes import Counts
 from ccat.attacks.problem import Problem
@@ -50,9 +51,14 @@ class External(Attack):
 
 @dataclass(frozen=True)
 class Foolbox(Attack):
-    """An attack of foolbox, such as `foolbox.attacks.LinfPGD()`, on the problem's model."""
+    """An attack of foolbox, such as `foolbox.attacks.LinfPGD()`, on the problem's model.
+
+    With `from_pool` it starts from the nearest image of the pool that is an error already, as
+    Brendel–Bethge and HopSkipJump want to. Its passes are counted.
+    """
 
     attack: Any
+    from_pool: bool = False
 
     @property
     def name(self) -> str:
@@ -64,11 +70,18 @@ class Foolbox(Attack):
         try:
             from foolbox.models.pytorch import PyTorchModel  # noqa: PLC0415
         except ImportError as missing:
-            raise ValueError(_install(self.name, "foolbox", missing)) from missing
+            raise ValueError(_install(self.name, missing)) from missing
 
         def function(x: Tensor, y: Tensor) -> Tensor:
             wrapped = PyTorchModel(model, bounds=(0, 1), device=x.device)
-            found: Tensor = self.attack(wrapped, x, y, epsilons=problem.threat.epsilon)[1]
+            starts = {}
+            if self.from_pool:
+                images = _wrong_images(problem, model)
+                if images is None:
+                    return x
+                starts = {"starting_points": images}
+            epsilon = problem.threat.epsilon
+            found: Tensor = self.attack(wrapped, x, y, epsilons=epsilon, **starts)[1]
             return found
 
         return _scored(problem, function, self.name)
@@ -82,7 +95,7 @@ class AutoAttack(Attack):
     """AutoAttack (Croce & Hein 2020; pyautoattack of PyPI), for Linf, L2 and L1.
 
     `options` are further arguments as pairs, of AutoAttack's constructor. Its targeted attacks want
-    ten classes; for fewer, name others:
+    ten classes; for fewer, name others. Its passes are counted:
     `AutoAttack("custom", (("attacks", ("apgd-ce", "square")),))`.
     """
 
@@ -103,7 +116,7 @@ class AutoAttack(Attack):
         try:
             from pyautoattack import AutoAttack as Theirs  # noqa: PLC0415
         except ImportError as missing:
-            raise ValueError(_install(self.name, "autoattack", missing)) from missing
+            raise ValueError(_install(self.name, missing)) from missing
 
         def function(x: Tensor, y: Tensor) -> Tensor:
             attack = Theirs(
@@ -213,19 +226,35 @@ def _scored(problem: Problem, function: Callable[[Tensor, Tensor], Tensor], name
     return problem.evaluate(checked_delta(problem.x, x_adv, problem.threat, name))
 
 
+def _wrong_images(problem: Problem, model: nn.Module) -> Tensor | None:
+    """Return for each example the nearest image of the pool that is an error; None if it lacks one.
+
+    An image is an error of an example if the model's answer to it is not the example's label.
+    """
+    if problem.pool is None or len(problem.pool) == 0 or problem.labels is None:
+        return None
+    with torch.no_grad():
+        parts = [model(part.to(problem.x)).argmax(1) for part in torch.split(problem.pool, 500)]
+    wrong = torch.cat(parts)[None] != problem.labels[:, None]
+    if not wrong.any(1).all():
+        return None
+    distance = torch.cdist(problem.x.flatten(1), problem.pool.to(problem.x).flatten(1))
+    return problem.pool[torch.where(wrong, distance, torch.inf).argmin(1)].to(problem.x)
+
+
 def _model(problem: Problem, name: str) -> nn.Module:
     if problem.model is None:
         raise ValueError(
             f"{name} needs a model, which this problem does not have: make it with Problem.of, or "
             f"give it model="
         )
-    return problem.model
+    return CountedModel(problem.model, problem.counts)
 
 
-def _install(name: str, extra: str, missing: ImportError) -> str:
+def _install(name: str, missing: ImportError) -> str:
     return (
         f"{name} needs a library that cannot be imported ({missing}): "
-        f"pip install 'ccat-torch[{extra}]'"
+        f"pip install 'ccat-torch[peers]'"
     )
 
 

@@ -122,6 +122,12 @@ def require_numbers(bad: Tensor, rows: Tensor, what: str) -> None:
         )
 
 
+def require_finite(values: Tensor, rows: Tensor, what: str) -> None:
+    """Raise ValueError unless all values are finite. If their sum is, they are: that is fast."""
+    if not values.sum().isfinite():
+        require_numbers(~values.flatten(1).isfinite().all(1), rows, what)
+
+
 def _examples(bad: Tensor, rows: Tensor | None = None) -> str:
     """Return the numbers of up to five bad examples, in words."""
     numbers = bad.nonzero()[:, 0].tolist() if rows is None else sorted(set(rows[bad].tolist()))

@@ -15,7 +15,13 @@ import torch
 from torch import Tensor, nn
 
 from ccat.attacks.found import Found
-from ccat.attacks.inputs import require_batch, require_images, require_model, require_numbers
+from ccat.attacks.inputs import (
+    require_batch,
+    require_finite,
+    require_images,
+    require_model,
+    require_numbers,
+)
 from ccat.attacks.passes import Counts, Origin, Passes, Retired
 from ccat.attacks.scores import BoundedScore, ModelScore, Score, ScoreOfRows, TargetedScore
 from ccat.attacks.smooth import smoothed
@@ -35,12 +41,12 @@ class Problem:
         pool: Other images that an attack may draw on.
         pool_labels: Their labels, where they are known and mean the same as `labels`.
         enough: The score at which an example is attacked no more.
+        tau: The threshold on the confidence, for attacks that ask what is accepted.
         counts: How many images went through the score so far.
         passes: How many images go through the score at once.
         retired: The examples that need no further passes, in a search that has begun.
         origin: The examples that these are of the problem they were taken from.
-        labels: The labels (N,) behind the score, for attacks of other libraries.
-        model: The model behind the score, for attacks of other libraries.
+        labels, model: What is behind the score, for attacks of other libraries.
     """
 
     x: Tensor
@@ -49,6 +55,7 @@ class Problem:
     pool: Tensor | None = None
     pool_labels: Tensor | None = None
     enough: float = math.inf
+    tau: float | None = None
     counts: Counts = field(default_factory=Counts, compare=False)
     passes: Passes = field(default_factory=Passes, compare=False)
     retired: Retired | None = field(default=None, compare=False)
@@ -88,9 +95,8 @@ class Problem:
         """
         y = require_batch(x, y)
         require_model(model, x)
-        score = ModelScore(model, y, objective)
-        passes = Passes(batch)
-        return cls(x, threat, score, pool, pool_labels, passes=passes, labels=y, model=model)
+        about = (threat, ModelScore(model, y, objective), pool, pool_labels)
+        return cls(x, *about, passes=Passes(batch), labels=y, model=model)
 
     def search(self) -> Self:
         """Return this problem for one search, in which examples can be retired.
@@ -119,18 +125,15 @@ class Problem:
         return min(bound, self.enough)
 
     def towards(self, target: Tensor) -> Self:
-        """Return the problem of making the model sure of a class (N,) for each example.
-
-        Its values are no results of this problem. Only where `targets` knows classes.
-        """
+        """Return the problem of a target class (N,); its values are no results of this one."""
         assert isinstance(self.score, TargetedScore)
         return replace(self, score=self.score.towards(target))
 
     def targets(self, count: int | None = None) -> Tensor | None:
         """Return which classes (N, K) count as an error; None if the score knows no classes.
 
-        With `count`, only so many: those that the model finds likeliest at the image, which takes a
-        forward if there are more. The score must have been called once.
+        With `count` only so many, the likeliest at the image, which takes a forward if there are
+        more. The score must have been called once.
         """
         score = self.score
         allowed = score.targets(self._all) if isinstance(score, TargetedScore) else None
@@ -213,7 +216,7 @@ class Problem:
         x = self.x if rows is None else self.x[rows]
         places = self._all if rows is None else rows
         if self.passes.watched(x.device):
-            _require_finite(delta, places, "perturbation is not finite")
+            require_finite(delta, places, "perturbation is not finite")
         delta = (
             delta.clamp(*self._bounds)
             if self._bounds and rows is None
@@ -280,7 +283,7 @@ class Problem:
             gradient = torch.autograd.grad(value.sum(), image)[0].contiguous()
         self.counts.backwards += len(image)
         if self.passes.watched(image.device):
-            _require_finite(gradient, rows, "gradient is not finite")
+            require_finite(gradient, rows, "gradient is not finite")
         return value.detach(), gradient
 
     def _scored(self, image: Tensor, rows: Tensor) -> Tensor:
@@ -294,9 +297,3 @@ class Problem:
         if self.passes.watched(image.device):
             require_numbers(value.detach().isnan(), rows, "score is not a number")
         return value
-
-
-def _require_finite(values: Tensor, rows: Tensor, what: str) -> None:
-    """Raise ValueError unless all values are finite. If their sum is, they are: that is fast."""
-    if not values.sum().isfinite():
-        require_numbers(~values.flatten(1).isfinite().all(1), rows, what)

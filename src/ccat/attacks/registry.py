@@ -1,6 +1,7 @@
 """The attacks of ccat by name, as stored configurations and the contract tests know them."""
 
 from ccat import codec
+from ccat.attacks.accepted import EveryTarget
 from ccat.attacks.apgd import APGD
 from ccat.attacks.beam import Beam
 from ccat.attacks.border import Border
@@ -31,5 +32,12 @@ ATTACKS: dict[str, type[Attack]] = {
 
 codec.register(
     Attack,
-    {**ATTACKS, "External": External, "AutoAttack": AutoAttack, "Foolbox": Foolbox, "Given": Given},
+    {
+        **ATTACKS,
+        "External": External,
+        "AutoAttack": AutoAttack,
+        "Foolbox": Foolbox,
+        "Given": Given,
+        "EveryTarget": EveryTarget,
+    },
 )

@@ -44,9 +44,10 @@ class _Smoothing(TorchFunctionMode):
 
 
 def _smooth(z: Tensor, width: float) -> Tensor:
-    """Return w·softplus(z/w), with w a share of the deviation of z over each example."""
-    spread = z.detach().flatten(1).std(1, keepdim=True).clamp_min(1e-6)
-    scale = width * spread.view(-1, *[1] * (z.ndim - 1))
+    """Return w·softplus(z/w), with w a share of the root mean square of z over each example."""
+    squares = z.detach().square()
+    size = (squares.mean(tuple(range(1, z.ndim)), keepdim=True) if z.ndim > 1 else squares).sqrt()
+    scale = width * size.clamp_min(1e-6)
     return scale * functional.softplus(z / scale)
 
 

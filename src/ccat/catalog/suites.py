@@ -6,7 +6,17 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from ccat.attacking import Case
-from ccat.attacks import APGD, PGD, Attack, AutoAttack, External, Foolbox, Geometry, Refined
+from ccat.attacks import (
+    APGD,
+    PGD,
+    Attack,
+    AutoAttack,
+    EveryTarget,
+    External,
+    Foolbox,
+    Geometry,
+    Refined,
+)
 from ccat.catalog.paper import paper_attacks, paper_rate
 from ccat.catalog.strong import Effort, Rates, distal, rates_for, strong
 from ccat.objectives import any_class_confidence, other_class_confidence
@@ -200,5 +210,6 @@ def _name(attack: Attack, attacks: Sequence[Attack]) -> str:
 
 
 def _own_name(attack: Attack) -> str:
-    name = attack.name if isinstance(attack, External | Foolbox | AutoAttack) else ""
+    named = External | Foolbox | AutoAttack | EveryTarget
+    name = attack.name if isinstance(attack, named) else ""
     return name or type(attack).__name__

@@ -186,14 +186,12 @@ def _under_attack(run: RunOutcomes, group: Group, at: _Threshold) -> UnderAttack
 
 def _families(run: RunOutcomes, group: Group, at: _Threshold) -> tuple[Pooled, ...]:
     """Return each kind of attack, in the order in which they were made, and what it added."""
-    found, before = [], np.zeros(0, dtype=np.bool_)
+    found, before = [], np.zeros(len(asked(run, group)), dtype=np.bool_)
     for name, part in families(run, group).items():
-        errors = accepted_errors(run, part, at.tau)
-        known = np.zeros(len(errors), dtype=np.bool_)
-        known[: len(before)] = before[: len(errors)]
-        added = float((errors & ~known).mean())
+        errors = accepted_errors(run, part, at.tau)[: len(before)]
+        added = float((errors & ~before).mean())
         found.append(replace(_pooled(name, run, part, at), added=added))
-        before = errors | known
+        before |= errors
     return tuple(found)
 
 

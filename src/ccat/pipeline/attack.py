@@ -27,6 +27,7 @@ from ccat.attacking import attack as attack_units
 from ccat.attacking.block import try_out
 from ccat.attacking.forecast import Forecast, fitting_batch, forecast
 from ccat.attacking.rest import TPR as REST_TPR
+from ccat.attacking.rest import USUAL as USUAL_TPR
 from ccat.data import calibration_size, counted, data_digest, split_of
 from ccat.engine import Engine, Local, one_thread
 from ccat.errors import PipelineError
@@ -44,8 +45,6 @@ from ccat.pipeline.workers import Common, common_of, run_of, target_of, target_w
 from ccat.progress import Progress
 from ccat.runs import Run
 from ccat.runs.plan import Asked
-
-USUAL_TPR = 0.99
 
 
 class Plan(NamedTuple):
@@ -101,11 +100,11 @@ def attack(
         todo = _plan(run, cases, examples, engine, device, keep, batch, rest_tpr)
         if todo.units:
             engine.ready()
-            _try_out(run, [unit.attempt.case for unit in todo.units], here)
+            _try_out(run, [unit.attempt.case for unit in todo.units], here, todo.rest)
         conditions = {attempt.key: attempt.case.condition for attempt in todo.attempts}
         run.plan.add(Asked(suite, examples, run.weights, conditions))
         if todo.units:
-            common = common_of(run, examples, engine, device, todo.batch, todo.rest.enough)
+            common = common_of(run, examples, engine, device, todo.batch, todo.rest)
             labels = counted(run.recipe.dataset).y[: blocks_in(examples) * BLOCK]
             where = (todo.results, todo.rest, engine, _compute, common, split_shape(run))
             attack_units(todo.attempts, labels, *where, progress)
@@ -140,10 +139,10 @@ def dry_run(
         return forecast(target, x, y, [(case, left[case]) for case in cases]), todo.batch
 
 
-def _try_out(run: Run, cases: Sequence[Case], device: str) -> None:
+def _try_out(run: Run, cases: Sequence[Case], device: str, rest: Rest) -> None:
     images = counted(run.recipe.dataset)[:1]
     pool = split_of(run.recipe.dataset, "train")[:BLOCK]
-    target = target_with(run, device, pool, 1)
+    target = target_with(run, device, pool, 1, rest.enough, rest.tau)
     try:
         try_out(target, list(dict.fromkeys(cases)), images.floats().to(device), images.y.to(device))
     except ValueError as wrong:

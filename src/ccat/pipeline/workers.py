@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from ccat import extensions
-from ccat.attacking import BLOCK, Target, blocks_in
+from ccat.attacking import BLOCK, Rest, Target, blocks_in
 from ccat.data import Images, counted, split_of
 from ccat.engine import Engine
 from ccat.pipeline.answers import judges_of, model_of
@@ -30,6 +30,7 @@ class Common(NamedTuple):
     batch: int
     trusted: frozenset[str]
     enough: Mapping[str, float]
+    tau: float | None
     images: Images | None = None
     pool: Images | None = None
 
@@ -40,10 +41,11 @@ def common_of(
     engine: Engine,
     device: str,
     batch: int = BLOCK,
-    enough: Mapping[str, float] | None = None,
+    rest: Rest | None = None,
 ) -> Common:
     """Return what workers of an engine need; those on other machines get files and images."""
-    about = (run.weights, device, batch, extensions.trusted(), dict(enough or {}))
+    rest = rest or Rest()
+    about = (run.weights, device, batch, extensions.trusted(), dict(rest.enough), rest.tau)
     if not engine.away:
         return Common(run.path, *about)
     images = counted(run.recipe.dataset)[: blocks_in(examples) * BLOCK]
@@ -60,7 +62,7 @@ def run_of(common: Common) -> tuple[Run, Images]:
 def target_of(run: Run, common: Common) -> Target:
     """Return the run's model and what rejects, with the pool that attacks may start from."""
     pool = common.pool or _pool(run.recipe.dataset)
-    return target_with(run, common.device, pool, common.batch, common.enough)
+    return target_with(run, common.device, pool, common.batch, common.enough, common.tau)
 
 
 def target_with(
@@ -69,11 +71,13 @@ def target_with(
     pool: Images | None,
     batch: int,
     enough: Mapping[str, float] | None = None,
+    tau: float | None = None,
 ) -> Target:
     """Return the run's model and what rejects, with a pool of these images."""
     model = model_of(run.path, run.weights, device)
     x, y = (pool.floats().to(device), pool.y.to(device)) if pool else (None, None)
-    return Target(model, run.rejection, judges_of(run, device), x, batch, enough or {}, y)
+    judges = judges_of(run, device)
+    return Target(model, run.rejection, judges, x, batch, enough or {}, y, tau)
 
 
 @lru_cache(maxsize=1)

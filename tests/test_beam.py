@@ -1,0 +1,194 @@
+"""Beam, Exchange and Border against known optima, and gradients that are alive where others die."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from test_dead_gradients import CENTRE, NOISE, POOL, Island
+from test_random_search import linear_problem
+from torch import Tensor, nn
+from torch.nn import functional
+from truth import Linear, best_linear, seeded
+
+from ccat import L0, L1, L2, PGD, Beam, Border, Exchange, Frame, Linf, Problem, Threat
+from ccat.attacks.beam import _best_of_each, _nearest
+from ccat.attacks.smooth import smoothed
+from ccat.objectives import other_class_confidence, target_confidence
+
+
+@pytest.mark.parametrize("starts", ["near", "classes"])
+@pytest.mark.parametrize("threat", [Linf(0.1), L2(0.5), L1(2.0)])
+def test_a_beam_reaches_the_best_point_of_a_linear_model(threat: Threat, starts: str) -> None:
+    one, weight = linear_problem(threat)
+    pool = torch.rand(30, *one.x.shape[1:], generator=seeded(5), dtype=one.x.dtype)
+    attack = Beam(starts, ((3, 100), (1, 300)), nearest=10)  # type: ignore[arg-type]
+    found = attack(replace(one, pool=pool), seeded())
+    optimum = best_linear(type(threat).__name__, threat.epsilon, one.x, weight)
+    share = (found.delta * weight).sum((1, 2, 3)) / optimum
+    assert share.min() > (0.99 if isinstance(threat, Linf) else 0.9)
+
+
+def test_exchanging_pixels_reaches_the_best_point_of_a_linear_model() -> None:
+    for epsilon in (1, 3, 8):
+        one, weight = linear_problem(L0(epsilon))
+        pool = torch.rand(30, *one.x.shape[1:], generator=seeded(5), dtype=one.x.dtype)
+        found = Exchange(1)(replace(one, pool=pool), seeded())
+        optimum = best_linear("L0", epsilon, one.x, weight)
+        torch.testing.assert_close((found.delta * weight).sum((1, 2, 3)), optimum)
+
+
+def test_a_border_reaches_the_corners_of_a_linear_model() -> None:
+    one, weight = linear_problem(Frame(1))
+    found = Border(4, 20, 20)(one, seeded())
+    border = torch.ones(6, 6, dtype=torch.bool)
+    border[1:-1, 1:-1] = False
+    wall = torch.where(weight > 0, 1 - one.x, one.x)
+    optimum = (weight.abs() * wall * border).sum((1, 2, 3))
+    torch.testing.assert_close((found.delta * weight).sum((1, 2, 3)), optimum)
+
+
+class Rectified(nn.Module):
+    """Sure of class 1 where all entries are large; all rectifiers are off far below, in three ways.
+
+    There the logits are constant, and the gradient is exactly zero.
+    """
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how, self.scale = how, nn.Parameter(torch.ones(()))
+        self.rectifier = nn.ReLU(inplace=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        z = self.scale * (x.flatten(1) - 0.6)
+        if self.how == "module":
+            z = self.rectifier(z)
+        elif self.how == "function":
+            z = functional.relu(z)
+        else:
+            z = z.relu()
+        return torch.stack([torch.full_like(z[:, 0], 2.0), 4 * z.sum(1)], 1)
+
+
+@pytest.mark.parametrize("how", ["module", "function", "method"])
+def test_smoothed_rectifiers_lead_out_of_a_dead_region(how: str) -> None:
+    """Entries of 0.2 may rise to 0.7; below 0.6 the gradient is zero."""
+    x, y = torch.full((3, 1, 4, 4), 0.2), torch.zeros(3, dtype=torch.int64)
+    problem = Problem.of(Rectified(how), x, y, Linf(0.5), other_class_confidence, x)
+    assert PGD(50, 0.05)(problem, seeded()).delta.count_nonzero() == 0
+    dead = problem.probe_grad(x)
+    assert dead.count_nonzero() == 0
+    assert (problem.probe_grad(x, smooth=1.0) > 0).all()
+    found = Beam("classes", ((2, 60), (1, 30)), smooth=1.0)(problem, seeded())
+    assert (found.delta - 0.5).abs().max() < 1e-3
+    exact = Beam("classes", ((2, 60), (1, 30)), smooth=0.0)(problem, seeded())
+    assert exact.delta.count_nonzero() == 0
+
+
+def test_smoothing_tends_to_the_rectifier_and_ends_with_its_context() -> None:
+    z = torch.randn(4, 50, generator=seeded())
+    for width in (1e-1, 1e-3):
+        with smoothed(width):
+            soft = torch.relu(z)
+        most = width * z.square().mean(1).sqrt().max() * math.log(2)
+        assert (soft - z.clamp_min(0)).abs().max() <= most + 1e-6
+        assert (soft > 0).all() or width < 1e-2
+    assert torch.relu(z).equal(z.clamp_min(0))
+    one, other = z.clone(), z.clone()
+    other[1:] *= 100
+    with smoothed(0.5):
+        assert torch.relu(one)[0].equal(torch.relu(other)[0]), "row i depends on row i"
+
+
+def test_what_near_images_and_classes_are() -> None:
+    x = torch.rand(2, 1, 2, 2, generator=seeded())
+    pool, labels = torch.rand(20, 1, 2, 2, generator=seeded(1)), torch.arange(20) % 2
+    y = torch.tensor([0, 1])
+    problem = Problem.of(
+        Linear(torch.ones(1, 2, 2)), x, y, Linf(0.1), other_class_confidence, pool, None, labels
+    )
+    problem.evaluate(torch.zeros_like(x))
+    chosen = _nearest(problem, 5)
+    for row in range(2):
+        distance = (pool - x[row]).flatten(1).norm(dim=1)
+        others = [n for n in distance.argsort().tolist() if labels[n] != y[row]]
+        assert chosen[row].tolist() == others[:5]
+    allowed = problem.targets()
+    assert allowed is not None
+    assert allowed.tolist() == [[False, True], [True, False]]
+    value = problem.towards(torch.tensor([1, 0])).evaluate(torch.zeros_like(x)).value
+    logits = Linear(torch.ones(1, 2, 2))(x)
+    torch.testing.assert_close(value, target_confidence(logits, torch.tensor([1, 0])).detach())
+
+
+def test_many_classes_are_cut_to_the_likeliest() -> None:
+    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 50))
+    x, y = torch.rand(3, 1, 2, 2, generator=seeded()), torch.tensor([0, 1, 2])
+    problem = Problem.of(model, x, y, Linf(0.1), other_class_confidence)
+    problem.evaluate(torch.zeros_like(x))
+    allowed = problem.targets(10)
+    assert allowed is not None
+    logits = model(x).scatter(1, y[:, None], -math.inf)
+    for row in range(3):
+        likeliest = logits[row].topk(10).indices.sort().values
+        assert allowed[row].nonzero()[:, 0].equal(likeliest)
+
+
+def test_the_best_of_each_against_a_literal_loop() -> None:
+    g = seeded(4)
+    owner = torch.randint(6, (40,), generator=g)
+    value = torch.randint(5, (40,), generator=g).float()
+    for count in (1, 3):
+        expected = torch.zeros(40, dtype=torch.bool)
+        for one in range(6):
+            mine = [n for n in range(40) if owner[n] == one]
+            mine.sort(key=lambda n: (-value[n].item(), n))
+            expected[mine[:count]] = True
+        assert _best_of_each(value, owner, count).equal(expected)
+
+
+def test_a_beam_finds_an_island_from_near_images_alone() -> None:
+    labels = torch.zeros(len(NOISE), dtype=torch.int64)
+    problem = Problem.of(
+        Island(CENTRE, 0.25), NOISE, labels, Linf(0.2), other_class_confidence, POOL
+    )
+    assert Beam(nearest=5)(problem, seeded()).value.exp().min() > 0.9
+
+
+def test_enough_ends_a_search_early() -> None:
+    one, _ = linear_problem(Linf(0.1))
+    pool = torch.rand(30, *one.x.shape[1:], generator=seeded(5), dtype=one.x.dtype)
+    counts = []
+    for enough in (math.inf, -10.0):
+        problem = replace(one, pool=pool, enough=enough)
+        problem.counts.forwards = 0
+        Beam(nearest=5)(problem, seeded())
+        counts.append(problem.counts.forwards)
+    assert counts[1] < counts[0] / 10
+
+
+def test_what_they_need_is_said() -> None:
+    x = torch.rand(2, 1, 6, 6)
+
+    def problem(threat: Threat) -> Problem:
+        return Problem(x, threat, lambda images, rows: images.sum((1, 2, 3)))
+
+    with pytest.raises(ValueError, match="Beam needs a pool of other images"):
+        Beam()(problem(Linf(0.1)), seeded())
+    with pytest.raises(ValueError, match="Exchange needs a pool"):
+        Exchange(1)(problem(L0(3)), seeded())
+    with pytest.raises(ValueError, match="Exchange is made for L0 of pixels"):
+        Exchange(1)(problem(L0(3, per="entry")), seeded())
+    with pytest.raises(ValueError, match="Border is made for Frame"):
+        Border()(problem(Linf(0.1)), seeded())
+    for wrong in (
+        lambda: Beam("far"),  # type: ignore[arg-type]
+        lambda: Beam(rounds=()),
+        lambda: Beam(rounds=((0, 3),)),
+        lambda: Beam(nearest=0),
+        lambda: Beam(smooth=-1.0),
+        lambda: Exchange(0),
+        lambda: Border(0),
+    ):
+        with pytest.raises(ValueError, match=r"Beam: |Exchange: |Border: "):
+            wrong()
