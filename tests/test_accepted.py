@@ -49,26 +49,28 @@ def test_further_classes_move_with_the_target() -> None:
 
 
 def test_what_is_no_target_threshold_or_model_is_said() -> None:
-    for wrong, message in (
-        (lambda: accepted_as(Logits(), -1), "number of a class"),
-        (lambda: accepted_as(Logits(), 0, 1.0), "tau"),
-        (lambda: accepted_as(Logits(), 0, 0.5, 1), "at least 2"),
-        (lambda: accepted_as(len, 0), "nn.Module"),  # type: ignore[arg-type]
-    ):
+    arguments: list[tuple[int, float | None, int, str]] = [
+        (-1, None, 2, "number of a class"),
+        (0, 1.0, 2, "tau"),
+        (0, 0.5, 1, "at least 2"),
+    ]
+    for target, tau, classes, message in arguments:
         with pytest.raises(ValueError, match=message):
-            wrong()
+            accepted_as(Logits(), target, tau, classes)
+    with pytest.raises(ValueError, match=r"nn\.Module"):
+        accepted_as(len, 0)  # type: ignore[arg-type]
     x = torch.rand(2, 1, 2, 2)
     with pytest.raises(ValueError, match="needs a problem with a model"):
         EveryTarget(PGD(1, 0.1))(Problem(x, Linf(0.1), lambda x, rows: x.sum((1, 2, 3))), seeded())
 
 
 def test_passes_are_counted() -> None:
-    model, counts = CountedModel(nn.Sequential(nn.Flatten(), nn.Linear(4, 2)), Counts()), None
+    counts = Counts()
+    model = CountedModel(nn.Sequential(nn.Flatten(), nn.Linear(4, 2)), counts)
     x = torch.rand(5, 1, 2, 2, requires_grad=True)
-    model(x).sum().backward()
+    torch.autograd.grad(model(x).sum(), x)
     with torch.no_grad():
         model(x[:3])
-    counts = model.counts
     assert (counts.forwards, counts.backwards) == (8, 5)
 
 

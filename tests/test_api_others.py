@@ -57,7 +57,8 @@ def outcome(model: nn.Module, x: Tensor, y: Tensor) -> metrics.Outcome:
 
 def evaluate(model: nn.Module, data: Data, **options: Any) -> ccat.Result:
     x, y, calibration = data
-    return ccat.evaluate(model, x, y, calibration=calibration, **{"suite": None, **options})
+    options = {"suite": None, "rest_tpr": None, **options}
+    return ccat.evaluate(model, x, y, calibration=calibration, **options)
 
 
 def families(result: ccat.Result) -> dict[str, float]:
@@ -403,3 +404,41 @@ def test_any_function_of_images_and_probabilities_may_reject(model: nn.Module, d
             attacks=attacks,
             rejection=lambda images, given: given.amax(1) * math.nan,
         )
+
+
+def test_stored_answers_give_what_the_model_gives(model: nn.Module, data: Data) -> None:
+    x, y, (x_val, y_val) = data
+    result = evaluate(model, data, threats=Linf(0.1), attacks=[PGD(10, 0.02)], tpr=0.9)
+    with torch.no_grad():
+        logits, val, worst = (model(one) for one in (x, x_val, result.adversarial["Linf:0.1"]))
+    stored = ccat.evaluate_stored(
+        logits, y, {Linf(0.1): [worst, logits]}, calibration=(val, y_val), tpr=0.9
+    )
+    assert stored.evaluation.tau == pytest.approx(result.evaluation.tau)
+    (found,), (expected,) = stored.evaluation.attacks, result.evaluation.attacks
+    assert found.pooled.headline.value == pytest.approx(expected.pooled.headline.value)
+    assert found.pooled.attempts == 2
+    confidence, answer = worst.softmax(1).max(1)
+    clean, scores = logits.softmax(1).max(1), val.softmax(1).max(1)
+    by_score = ccat.evaluate_stored(
+        (clean.indices, clean.values),
+        y,
+        {Linf(0.1): (answer, confidence)},
+        calibration=((scores.indices, scores.values), y_val),
+        tpr=0.9,
+    )
+    assert by_score.evaluation.attacks[0].pooled.headline == found.pooled.headline
+    noise = ccat.evaluate_stored(
+        logits, y, {ccat.Condition(Linf(0.1), "noise"): logits}, calibration=(val, y_val), tpr=0.9
+    )
+    assert noise.evaluation.attacks[0].pooled.headline.value > 0.5
+    assert "stored" in noise.table("attacks")
+    for attacked, message in (
+        (logits[:, 0], r"expected logits \(40, K\)"),
+        (torch.cat([logits, logits]), "do not match"),
+        ((answer[:3].float(), confidence[:3]), "integers"),
+        ((answer[:3], confidence), "do not match"),
+        (logits * float("nan"), "finite"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ccat.evaluate_stored(logits, y, {Linf(0.1): attacked}, calibration=(val, y_val))

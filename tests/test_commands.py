@@ -48,13 +48,14 @@ def test_lists_and_data(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "mnist-ccat-small" in says(capsys, "recipes")
     assert "--method.threat.epsilon" in says(capsys, "recipes", "mnist-ccat")
     assert "quick" in says(capsys, "suites")
-    assert "PGD-Conf zero" in says(capsys, "suites", "quick")
+    assert "Beam near" in says(capsys, "suites", "quick")
     shown = says(capsys, "suites", "demo")
-    assert re.search(r"APGD-CE random +\| test +\| +1 \| +101 \| +100 \|", shown)
-    assert (
-        f"per image {29 * 101 + 8 * 1001 + 2001 + 4 * (1 + 3 * 101)} forwards and "
-        f"{29 * 100 + 4 * 300} backwards in all"
-    ) in shown
+    assert re.search(r"APGD-Conf zero +\| test +\| +1 \| +41 \| +40 \|", shown)
+    near, classes, border = (1 + 300 + 590 + 22, 590), (1 + 900 + 24, 900), (1 + 4 * 201, 200)
+    forwards, backwards = (
+        4 * (40 + one + near[n] + classes[n]) + 100 + one + border[n] for n, one in ((0, 1), (1, 0))
+    )
+    assert f"per image {forwards} forwards and {backwards} backwards in all" in shown
     assert "fashion-mnist" in says(capsys, "data")
     assert "mnist train: 60000 images of 1x28x28, 10 classes, verified" in says(
         capsys, "data", "get", "mnist"

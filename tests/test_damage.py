@@ -167,7 +167,7 @@ def test_a_small_sorted_folder_is_trained_on_all_its_classes(
     run = Run.open(next(Path("runs").iterdir()))
     answers = run.training.model()(split_of(run.recipe.dataset, "test").floats()).argmax(1)
     assert (answers == split_of(run.recipe.dataset, "test").y).all(), "also triangles"
-    main(["attack", str(run.path), "--suite", "demo", "--threat", "Linf:0.1", "--only", "pgd*"])
+    main(["attack", str(run.path), "--suite", "demo", "--threat", "Linf:0.1", "--only", "apgd*"])
     warned = capsys.readouterr().err
     assert "15 correctly classified calibration images support a TPR of at most 0.933" in warned
     assert "evaluate with --tpr 0.933 or less" in warned

@@ -521,7 +521,7 @@ def test_own_images_are_trained_on_attacked_and_judged(
             "--threat",
             "Frame:2",
             "--only",
-            "pgd-conf zero*",
+            "apgd-conf zero*",
             "--examples",
             "100",
         ]
@@ -613,7 +613,7 @@ def test_images_of_224_by_224(
             "--threat",
             "Frame:4",
             "--only",
-            "pgd-conf zero 0.5",
+            "apgd-conf zero",
             "--examples",
             "4",
         ]

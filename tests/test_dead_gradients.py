@@ -90,7 +90,7 @@ def test_a_number_that_had_no_gradient_is_marked_beside_it() -> None:
     assert [a.mark for a in blind.evaluation.attacks] == ["‡", "‡"]
     assert [a.no_gradient for a in blind.evaluation.attacks] == [1, 1]
     assert "‡ (" in blind.table()
-    assert "there was nothing to climb, and the number proves nothing" in blind.table()
+    assert "there was nothing to climb (docs/DOUBTS.md#dead-gradients)" in blind.table()
     searching = evaluated(PGD(10, 0.05), ccat.Square(10))
     assert [a.mark for a in searching.evaluation.attacks] == ["‡", "‡"], "a search proves no more"
 
@@ -110,7 +110,7 @@ def test_where_there_is_a_gradient_or_a_success_nothing_is_marked() -> None:
         tpr=0.9,
     )
     assert [a.no_gradient for a in found.evaluation.attacks] == [0]
-    assert "‡" not in found.table()
+    assert "dead-gradients" not in found.table()
     last = nn.Linear(64, 3)
     with torch.no_grad():
         last.weight.mul_(0)
@@ -127,4 +127,4 @@ def test_where_there_is_a_gradient_or_a_success_nothing_is_marked() -> None:
         tpr=0.9,
     )
     assert there.evaluation.attacks[0].pooled.headline.value == 1
-    assert "‡" not in there.table(), "all of the noise is accepted: no gradient was needed"
+    assert "dead-gradients" not in there.table(), "all noise is accepted: no need"

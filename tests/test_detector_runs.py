@@ -61,7 +61,7 @@ def test_a_run_that_rejects_by_a_detector(
         capsys, "attack", "tiny-lid", *attack, "--dry-run", error=True
     )
 
-    only = cases("*apgd*[me1]", "Linf:0.3", "Linf:0.2")
+    only = cases("*apgd*[mo1]", "Linf:0.3", "Linf:0.2")
     says(capsys, *detect(only))
     run = Run.open(Path("runs/tiny-mahalanobis"))
     assert run.rejection == Detection("mahalanobis", known=600, pairs=300)
@@ -126,7 +126,7 @@ def check_outcomes(run: Run) -> None:
     assert without is not None
     families = [{one.family for one in some.attempts} for some in (outcomes, without)]
     assert families[0] - families[1] == {"aware APGD"}
-    assert families[1] == {"APGD-Conf", "APGD-CE"}
+    assert families[1] == {"APGD-Conf"}
     assert {one.aware for one in without.attempts} == {False}
 
 

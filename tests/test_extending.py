@@ -163,7 +163,7 @@ def test_a_method_and_a_recipe_are_trained_resumed_and_shown(
     main([*TRAIN, "--epochs", "2"])  # what is typed is trusted again
     assert Run.open(here / "runs/mine").weights == weights
     forget()
-    main(["attack", "mine", "--suite", "demo", "--only", "pgd*", "--threat", "Linf:0.1", *ATTACK])
+    main(["attack", "mine", "--suite", "demo", "--only", "apgd*", "--threat", "Linf:0.1", *ATTACK])
     main(["evaluate", "mine"])
     main(["report", "mine"])
     main(["show", "mine"])
@@ -202,7 +202,7 @@ def test_a_threat_goes_through_the_command_line(
     main(["train", "mnist-normal-demo", "--images", "700", "--epochs", "1", "--run", "runs/a"])
     for size in ("2", "4"):
         threat = f"mine.threats:TopRows:{size}"
-        main(["attack", "a", "--suite", "demo", "--only", "pgd*", "--threat", threat, *ATTACK])
+        main(["attack", "a", "--suite", "demo", "--only", "apgd*", "--threat", threat, *ATTACK])
     shown = {}
     for trusting in (False, True):  # a name that is not imported is shown all the same
         forget()
@@ -220,7 +220,7 @@ def test_a_network_is_trained_and_needs_trust_afterwards(
     train = ["train", "mnist-normal-demo", "--model", "mine.nets:tiny", "--images", "700"]
     main([*train, "--epochs", "1", "--run", "runs/net"])
     forget()
-    attack = ["attack", "net", "--suite", "demo", "--only", "pgd*", "--threat", "Linf:0.1"]
+    attack = ["attack", "net", "--suite", "demo", "--only", "apgd*", "--threat", "Linf:0.1"]
     message = fails(capsys, *attack, *ATTACK)
     assert "mine.nets:tiny" in message
     assert str(here / "mine" / "nets.py") in message

@@ -81,7 +81,7 @@ def test_attacks_of_others_are_scored_by_us(model: nn.Module, mnist_test: Images
     for one in theirs:
         before = problem.counts.forwards
         found = one(problem, seeded())
-        assert problem.counts.forwards == before + len(x), "their own passes are not counted"
+        assert problem.counts.forwards > before + 20 * len(x), "their passes are counted"
         assert threat.size(found.delta).max() <= 0.1 * (1 + 1e-6)
         with torch.no_grad():
             value = other_class_confidence(model(problem.images(found)), y)
@@ -119,17 +119,14 @@ def test_autoattack_is_made_for_three_norms() -> None:
 
 
 @pytest.mark.parametrize(
-    ("attack", "library", "extra"),
-    [
-        (Foolbox(None), "foolbox.models.pytorch", "foolbox"),
-        (TARGETED, "pyautoattack", "autoattack"),
-    ],
+    ("attack", "library"),
+    [(Foolbox(None), "foolbox.models.pytorch"), (TARGETED, "pyautoattack")],
 )
 def test_a_library_that_is_not_installed_is_named(
-    attack: Attack, library: str, extra: str, monkeypatch: pytest.MonkeyPatch
+    attack: Attack, library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(ValueError, match=rf"pip install 'ccat-torch\[{extra}\]'"):
+    with pytest.raises(ValueError, match=r"pip install 'ccat-torch\[peers\]'"):
         attack(small(Linf(0.1)), seeded())
 
 

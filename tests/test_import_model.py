@@ -26,7 +26,7 @@ from ccat.threats import Linf, parse_threat
 
 BRIGHT, STEEP = "test_import_model:bright", "test_import_model:steep"
 IMPORT = ("import", "runs/b", "--model", BRIGHT, "--dataset", "mine.npz", "--unverified")
-ATTACK = ("--suite", "demo", "--threat", "Linf:0.1", "--only", "pgd-conf zero*")
+ATTACK = ("--suite", "demo", "--threat", "Linf:0.1", "--only", "apgd-conf zero*")
 FEW = ("--examples", "75", "--workers", "1")
 
 pytestmark = pytest.mark.filterwarnings("default:.*calibration images support a TPR")
@@ -138,7 +138,7 @@ def test_what_is_typed_is_trusted_and_what_a_run_holds_is_not(
     new_process()
     with pytest.raises(UntrustedError, match=rf"{BRIGHT} is code that is not part of ccat"):
         load_model(file, factory=BRIGHT)
-    more = ("--suite", "demo", "--threat", "Linf:0.2", "--only", "pgd-conf zero*")
+    more = ("--suite", "demo", "--threat", "Linf:0.2", "--only", "apgd-conf zero*")
     score = ("score", "b", "worst.npz", "--threat", "Linf:0.1", "--name", "again")
     for command in (("attack", "b", *FEW, *more), score, ("analyse", "b", "--examples", "5")):
         refused = says(capsys, *command, error=True)
@@ -146,8 +146,7 @@ def test_what_is_typed_is_trusted_and_what_a_run_holds_is_not(
         assert str(Path(__file__)) in refused, "it says which file would be imported"
         assert "Pass --trust" in refused
     assert {one.record.name for one in Run.open(Path("runs/b")).attempts.all()} == {
-        "PGD-Conf zero 0.00333",
-        "PGD-Conf zero 0.0167",
+        "APGD-Conf zero",
     }
     for shown in (["evaluate", "b", "--tpr", "0.9"], ["show", "b"], ["runs"]):
         says(capsys, *shown)  # what is stored is shown without running anybody's code
@@ -205,7 +204,7 @@ def test_a_threat_that_does_not_fit_leaves_no_plan(capsys: pytest.CaptureFixture
     assert "Frame" in says(capsys, "attack", "b", "--threat", "Frame:14", *FEW, error=True)
     assert not Path("runs/b/plan.json").exists()
     within = ("--threat", "Linf:0.3", "--threat", "Frame:2")
-    partly = (*within, "--only", "*then apgd*", *FEW, "--suite", "demo")
+    partly = (*within, "--only", "*then apgd*", *FEW, "--suite", "quick")
     assert "no case of suite quick is called 'nothing'" in says(
         capsys, "attack", "b", *within, "--only", "nothing", error=True
     )

@@ -1,7 +1,7 @@
 """The public names, which ccat/__init__.py imports when they are first used."""
 
 from . import extensions, rejection
-from .api import Checked, Result, attack, check, evaluate
+from .api import Checked, Result, attack, check, evaluate, evaluate_stored
 from .attacking import Case
 from .attacks import (
     APGD,
@@ -75,6 +75,7 @@ __all__ = [  # noqa: RUF022 (grouped by room)
     # any model, in memory
     "attack",
     "evaluate",
+    "evaluate_stored",
     "Result",
     "check",
     "Checked",

@@ -14,5 +14,6 @@ package.module:factory --weights FILE`.
 from ccat.api.attack_model import attack
 from ccat.api.check_model import Checked, check
 from ccat.api.evaluate_model import Result, evaluate
+from ccat.api.evaluate_stored import evaluate_stored
 
-__all__ = ["Checked", "Result", "attack", "check", "evaluate"]
+__all__ = ["Checked", "Result", "attack", "check", "evaluate", "evaluate_stored"]

@@ -33,7 +33,7 @@ def cases_for(
     """
     given: Any = threats
     several = isinstance(given, Sequence) and not isinstance(given, str)
-    within = [_condition(one) for one in (given if several else (given,))]
+    within = [condition_of(one) for one in (given if several else (given,))]
     chosen: tuple[Case, ...] = ()
     if isinstance(suite, str):
         chosen = select(suite, tuple(x.shape[1:]), conditions=within)
@@ -54,7 +54,7 @@ def cases_for(
     return cases
 
 
-def _condition(one: object) -> Condition:
+def condition_of(one: object) -> Condition:
     """Return a condition as it is, and a threat as one on images."""
     if isinstance(one, Condition):
         require_threat(one.threat)

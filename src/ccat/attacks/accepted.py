@@ -13,6 +13,7 @@ Shapes: images (N, C, H, W); logits z (N, K); margins (N,).
 
 import math
 from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Generator, Tensor, nn
@@ -78,6 +79,15 @@ def accepted_as(
     return AcceptedAs(model, target, tau, classes)
 
 
+@runtime_checkable
+class Named(Protocol):
+    """An attack that knows what it is called in tables."""
+
+    @property
+    def name(self) -> str:
+        """The name."""
+
+
 @dataclass(frozen=True)
 class EveryTarget(Attack):
     """An attack, of this library or another, that looks for an accepted error of every class.
@@ -100,7 +110,8 @@ class EveryTarget(Attack):
     @property
     def name(self) -> str:
         """What the attack is called in tables."""
-        own: str = getattr(self.attack, "name", "") or type(self.attack).__name__
+        named = isinstance(self.attack, Named)
+        own = self.attack.name if named else type(self.attack).__name__  # type: ignore[attr-defined]
         return f"{own}, every target"
 
     def __call__(self, problem: Problem, generator: Generator) -> Found:

@@ -16,14 +16,13 @@ from ccat.attacks import (
     Attack,
     Beam,
     Border,
-    CornerSearch,
     Exchange,
     Geometry,
     Refined,
     Shrinking,
     Simple,
 )
-from ccat.objectives import any_class_confidence, cross_entropy, other_class_confidence
+from ccat.objectives import any_class_confidence, other_class_confidence
 from ccat.threats import L0, L1, L2, Frame, Linf, Threat
 
 Rates = tuple[float, float]  # the smaller and the larger rate of PGD
@@ -82,8 +81,7 @@ DEEP = Beam("near", ((32, 40), (8, 60), (2, 200)), nearest=1000, smooth=0.3)
 
 def _in_ball(threat: Threat, effort: Effort, rates: Rates) -> list[Case]:
     iterations, search, restarts, _ = effort
-    adaptive, random = APGD(iterations), APGD(iterations, start="random")
-    geometry, simple = Refined(Geometry(2 * search), adaptive), Refined(Simple(search), adaptive)
+    simple = Refined(Simple(search), APGD(iterations))
     return _broad(
         effort,
         [
@@ -97,43 +95,33 @@ def _in_ball(threat: Threat, effort: Effort, rates: Rates) -> list[Case]:
         ],
         [
             _conf("Beam near, deep", threat, DEEP),
-            _conf("Geometry, then APGD-Conf", threat, geometry),
-            _conf(f"PGD-Conf zero {rates[0]:g}", threat, PGD(iterations, rates[0])),
-            _conf("APGD-Conf random", threat, random),
-            Case("APGD-CE random", threat, random, cross_entropy, family="APGD-CE"),
+            _conf("APGD-Conf random", threat, APGD(iterations, start="random")),
         ],
     )
 
 
 def _in_pixels(threat: Threat, effort: Effort, rates: Rates) -> list[Case]:
     iterations, search, restarts, breadth = effort
-    last = PGD(iterations, rates[1])
-    exchange, corners = Exchange(20 if breadth > 1 else 10), Refined(CornerSearch(200), last)
-    cases = _broad(
+    exchange, last = Exchange(20 if breadth > 1 else 10), PGD(iterations, rates[1])
+    if not exchange.supports(threat):
+        return _anywhere(threat, effort, rates)
+    return _broad(
         effort,
-        [_conf("Exchange", threat, exchange, restarts)] if exchange.supports(threat) else [],
+        [_conf("Exchange", threat, exchange, restarts)],
+        [_conf("Simple, then PGD-Conf", threat, Refined(Simple(search), last))],
         [_conf("Geometry, then PGD-Conf", threat, Refined(Geometry(2 * search), last))],
-        [
-            _conf("Simple, then PGD-Conf", threat, Refined(Simple(search), last)),
-            _conf("PGD-Conf zero 2500", threat, last),
-            *([_conf("Corner Search, then PGD-Conf", threat, corners)] * corners.supports(threat)),
-        ],
     )
-    return cases or _anywhere(threat, effort, rates)
 
 
 def _in_frame(threat: Threat, effort: Effort, rates: Rates) -> list[Case]:
-    iterations, search, restarts, _ = effort
-    adaptive, random = APGD(iterations), APGD(iterations, start="random")
-    simple = Refined(Simple(2 * search), adaptive)
+    iterations, _, restarts, _ = effort
     return _broad(
         effort,
-        [_conf("APGD-Conf zero", threat, adaptive), _conf("Border", threat, Border(), restarts)],
-        [_conf("APGD-Conf random", threat, random)],
         [
-            Case("APGD-CE random", threat, random, cross_entropy, family="APGD-CE"),
-            _conf("Simple, then APGD-Conf", threat, simple),
+            _conf("APGD-Conf zero", threat, APGD(iterations)),
+            _conf("Border", threat, Border(), restarts),
         ],
+        [_conf("APGD-Conf random", threat, APGD(iterations, start="random"))],
     )
 
 

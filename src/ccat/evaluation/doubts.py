@@ -182,7 +182,7 @@ def _beyond_half(run: RunOutcomes, group: Group, error: float) -> str:
     condition = group.condition
     if condition.on_noise or math.isnan(error):
         return ""
-    kind, epsilon = type(condition.threat).__name__, getattr(condition.threat, "epsilon", 0.0)
+    kind, epsilon = type(condition.threat).__name__, condition.size
     for (dataset, of, known_at), (known, who) in _KNOWN.items():
         if run.dataset == dataset and kind == of and epsilon / 2 >= known_at and error < known:
             return (

@@ -130,7 +130,9 @@ def dry_run(
     fitted = tuple(run.answers.detectors())
     if run.rejection.to_fit([], fitted, grey=True) and not fitted:
         raise PipelineError(f"{run.path} has no detector yet: attack it once without --dry-run")
-    todo = _plan(run, cases, examples, engine, device, keep, batch, rest_tpr)
+    known = run.answers.clean(data_digest(run.recipe.dataset)) is not None
+    limits = (keep, batch, rest_tpr)
+    todo = _plan(run, cases, examples, engine, device, *limits, calibrated=known)
     images = counted(run.recipe.dataset)
     x, y = (part.to(device) for part in block_of(images.x, images.y, "test", 0))
     left = Counter(unit.attempt.case for unit in todo.units)
@@ -158,10 +160,15 @@ def _plan(
     keep: Keep,
     batch: int | None,
     rest_tpr: float | None,
+    *,
+    calibrated: bool = True,
 ) -> Plan:
+    """Plan what is missing; if nothing may be written, `calibrated` says if τ is known already."""
     require_data(run)
     data = data_digest(run.recipe.dataset)
-    rest, rest_tpr = rest_at(run.rejection, _calibration(run, device), rest_tpr)
+    rest = Rest(run.rejection)
+    if calibrated:
+        rest, rest_tpr = rest_at(run.rejection, _calibration(run, device), rest_tpr)
     attempts = attempts_of(cases, run.weights, data, rest_tpr)
     results = RunResults(run, data, tuple(run.answers.detectors()), keep)
     units = missing(attempts, blocks_in(examples), results)

@@ -267,6 +267,11 @@ class Condition:
         """A key that sorts conditions: noise last, then by threat."""
         return self.on_noise, order(self.threat)
 
+    @property
+    def size(self) -> float:
+        """The ε of the threat; NaN if the threat is not known."""
+        return math.nan if isinstance(self.threat, UnknownThreat) else self.threat.epsilon
+
     def includes(self, other: "Condition") -> bool:
         """Return True if what was found under `other` is allowed here too."""
         return self.source == other.source and contains(self.threat, other.threat)
