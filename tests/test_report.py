@@ -51,8 +51,7 @@ def test_it_stays_small() -> None:
         groups = tuple(Group(each, False, JUDGE, (n,)) for n, each in enumerate(conditions))
         one = replace(one, attempts=attempts, groups=groups)
         shown = {group.condition: pictures(one, group, 16) for group in groups}
-        evaluation = evaluate(run(seed, f"run{seed}", "Normal"), 0.9)
-        sections.append(Section(one, evaluation, shown))
+        sections.append(Section(one, evaluate(one, 0.9), shown))
     assert len(page("three", sections, [], {}, 0.9).encode()) < 5_000_000
 
 

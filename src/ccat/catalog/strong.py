@@ -94,6 +94,7 @@ def _in_ball(threat: Threat, effort: Effort, rates: Rates) -> list[Case]:
             _conf("Shrinking", threat, Shrinking(iterations, starts=3)),
         ],
         [
+            _conf("Beam classes, sharper", threat, replace(CLASSES, smooth=0.3)),
             _conf("Beam near, deep", threat, DEEP),
             _conf("APGD-Conf random", threat, APGD(iterations, start="random")),
         ],
