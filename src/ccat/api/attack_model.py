@@ -10,7 +10,7 @@ from ccat.attacking import BLOCK
 from ccat.attacks import Attack, Problem, best, frozen
 from ccat.attacks.inputs import require_batch, require_model
 from ccat.catalog.strong import Effort, strong
-from ccat.checks import require_number
+from ccat.checks import require_count, require_number
 from ccat.models import attack_copy
 from ccat.models.predict import probabilities
 from ccat.objectives import other_class_confidence
@@ -49,6 +49,7 @@ def attack(
     y = require_batch(x, y)
     require_model(model, x)
     require_threat(threat)
+    require_count("iterations", iterations)
     if tau is not None:
         require_number("tau", tau, 0, 1, low_too=True, high_too=True)
     generator = generator or Generator().manual_seed(0)
