@@ -123,3 +123,18 @@ def test_on_noise_every_class_is_a_target_and_our_attacks_run_too(mnist_train: I
     found = EveryTarget(PGD(40, 0.05), 0.99)(problem, seeded())
     assert found.value.exp().min() > 0.9
     assert math.isfinite(found.value.sum())
+
+
+def test_an_attack_that_asks_for_more_classes_or_gradients_says_so(problem: Problem) -> None:
+    pytest.importorskip("pyautoattack")
+    targeted = ccat.AutoAttack("custom", (("attacks", ("apgd-t",)),))
+    with pytest.raises(ValueError, match=r"failed with IndexError.*does it ask for more classes"):
+        EveryTarget(targeted, 0.9)(problem, seeded())
+    found = EveryTarget(targeted, 0.9, classes=10)(problem, seeded())
+    assert found.value.isfinite().all()
+
+    def blind(images: Tensor, labels: Tensor) -> Tensor:
+        return torch.autograd.grad(images.sum(), images)[0]
+
+    with pytest.raises(ValueError, match=r"blind failed with RuntimeError.*gradients"):
+        ccat.External("blind", blind)(problem, seeded())

@@ -19,7 +19,7 @@ from torch import Generator, Tensor, nn
 from ccat import codec
 from ccat.attacks.accepted import CountedModel
 from ccat.attacks.found import Found
-from ccat.attacks.passes import Counts
+from ccat.attacks.passes import Counts, out_of_memory
 from ccat.attacks.problem import Problem
 from ccat.attacks.protocol import Attack
 from ccat.attacks.scores import frozen
@@ -222,7 +222,15 @@ def _scored(problem: Problem, function: Callable[[Tensor, Tensor], Tensor], name
     still = nullcontext() if problem.model is None else frozen(problem.model)
     with torch.random.fork_rng(devices=[]), still:
         torch.manual_seed(0)
-        x_adv = function(problem.x.clone(), problem.labels.clone())
+        try:
+            x_adv = function(problem.x.clone(), problem.labels.clone())
+        except (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError) as failed:
+            if isinstance(failed, RuntimeError) and out_of_memory(failed):
+                raise
+            raise ValueError(
+                f"{name} failed with {type(failed).__name__}: {failed}; does it ask for more "
+                f"classes, or for gradients that are not there?"
+            ) from failed
     return problem.evaluate(checked_delta(problem.x, x_adv, problem.threat, name))
 
 
