@@ -27,7 +27,7 @@ from ccat.models.predict import probabilities
 from ccat.objectives import level, other_class_confidence
 from ccat.report.figures import COLOURS, RC
 from ccat.runs import Run
-from ccat.threats import Condition, Threat, parse_threat
+from ccat.threats import Condition, Threat, label, parse_threat
 
 
 def lines(shape: tuple[int, ...], threat: Threat) -> Mapping[str, list[Attack]]:
@@ -78,7 +78,7 @@ def main() -> None:
     shown = lines(x.shape[1:], options.threat).items()
     for colour, (name, attacks) in zip(COLOURS, shown, strict=False):
         open_, passes = torch.ones(len(x), dtype=torch.bool), 0.0
-        points = [(1.0, 0.0)]
+        points = [(50.0, 0.0)]
         for number, attack in enumerate(attacks):
             rows = open_.nonzero()[:, 0]
             if len(rows) == 0:
@@ -96,8 +96,9 @@ def main() -> None:
         at, share = zip(*points, strict=True)
         axes.step(at, share, where="post", marker="o", markersize=3, color=colour, label=name)
     axes.set(xscale="log", xlabel="passes per image", ylabel="accepted errors found, in %")
-    axes.set(ylim=(-2, 102), title=f"{run.path.name}, {options.threat}, {len(x)} images")
-    axes.legend(frameon=False)
+    axes.set(ylim=(-2, 102), title=f"{run.path.name}, {label(options.threat)}, {len(x)} images")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    axes.legend(frameon=False, loc="upper left")
     figure.savefig(options.out, bbox_inches="tight")
 
 
