@@ -218,10 +218,10 @@ def test_what_is_trained_to_the_end_only_needs_its_model(
     [
         (lambda tensors, _: tensors.pop("generator"), "is not complete"),
         (lambda tensors, _: tensors.update(generator=torch.zeros(3).byte()), "does not fit"),
-        (lambda tensors, _: tensors.pop("momentum.fc.bias"), "does not fit its model"),
+        (lambda tensors, _: tensors.pop("momentum_buffer.fc.bias"), "does not fit its model"),
         (
-            lambda tensors, _: tensors.update({"momentum.fc.bias": torch.zeros(3)}),
-            "its momentum of fc.bias does not fit",
+            lambda tensors, _: tensors.update({"momentum_buffer.fc.bias": torch.zeros(3)}),
+            "its momentum_buffer of fc.bias does not fit",
         ),
         (lambda tensors, _: tensors.pop("model.fc.bias"), "does not fit its model"),
         (lambda _, about: about.update(epoch=None), "does not belong to this run's recipe"),

@@ -33,6 +33,7 @@ LAYERS = [
     "report",
     "data",
     "models",
+    "bounds",
     "attacks",
     "rejection",
     "training",

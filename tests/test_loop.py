@@ -8,7 +8,7 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 from truth import seeded
 
-from ccat import PGD, Adversarial, ConfidenceCalibrated, Images, Linf, Normal
+from ccat import PGD, Adversarial, ConfidenceCalibrated, Images, IntervalBound, Linf, Normal
 from ccat.data import Augmentation
 from ccat.errors import PipelineError
 from ccat.models import create_model
@@ -72,6 +72,7 @@ def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
         RECIPE,
         replace(RECIPE, method=Adversarial(THREAT, RANDOM), schedule=Drops(), decay=0.01),
         replace(RECIPE, method=Normal(), momentum=0.0, augmentation=None, seed=3),
+        replace(RECIPE, method=IntervalBound(0.1), rate=1e-3, optimiser="adam", decay=0.01),
     ],
 )
 def test_training_resumed_after_an_epoch_ends_with_the_same_weights(recipe: Recipe) -> None:

@@ -32,6 +32,7 @@ from ccat.training import (
     Direction,
     Forward,
     Imported,
+    IntervalBound,
     LinearToZero,
     Method,
     MultiSteepest,
@@ -39,6 +40,7 @@ from ccat.training import (
     Recipe,
     Trades,
     epochs,
+    interval_bound,
     methods,
 )
 from ccat.training.methods import attacked_count, transition
@@ -202,6 +204,7 @@ def test_methods_say_which_threats_training_sees() -> None:
         ConfidenceCalibrated(L2(1.0), ATTACK): (L2(1.0),),
         Trades(THREAT, near): (THREAT,),
         MultiSteepest(linf, l2, l1): (linf.threat, l2.threat, l1.threat),
+        IntervalBound(0.1): (THREAT,),
         Imported(): (),
         Imported(THREAT): (THREAT,),
     }
@@ -212,7 +215,7 @@ def test_methods_say_which_threats_training_sees() -> None:
 def test_every_method_is_in_the_table_under_its_name() -> None:
     public = {
         name: kind
-        for name, kind in vars(methods).items()
+        for name, kind in (vars(methods) | vars(interval_bound)).items()
         if isinstance(kind, type) and Method in kind.__mro__[1:]
     }
     assert public == METHODS

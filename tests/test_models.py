@@ -23,9 +23,10 @@ def weights(model: nn.Module) -> int:
         ("resnet20", {"channels": 1}, 4_326_602),
         ("resnet20", {"channels": 3}, 4_327_754),
         ("lenet", {}, 42_106),
+        ("wide-lenet", {}, 455_274),
     ],
 )
-def test_the_papers_numbers_of_weights(name: str, arguments: dict[str, int], count: int) -> None:
+def test_the_numbers_of_weights(name: str, arguments: dict[str, int], count: int) -> None:
     assert weights(create_model(name, seeded(), **arguments)) == count
 
 

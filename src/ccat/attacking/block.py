@@ -19,9 +19,7 @@ from ccat.models import attack_copy
 from ccat.models.predict import probabilities
 from ccat.objectives import level, other_class_confidence
 from ccat.rejection import CONFIDENCE, Aware, Confidence, Detector, Judge, Rejection
-from ccat.threats import Threat, label
-
-_SLACK = 1e-4  # of ε, for rounding
+from ccat.threats import SLACK, Threat, label
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +168,7 @@ def _require_valid(case: Case, problem: Problem, found: Found) -> None:
         )
     images = problem.x + found.delta
     outside = (images < -1e-5).any() or (images > 1 + 1e-5).any()
-    beyond = problem.threat.size(found.delta) > problem.threat.epsilon * (1 + _SLACK)
+    beyond = problem.threat.size(found.delta) > problem.threat.epsilon * (1 + SLACK)
     if not found.delta.isfinite().all() or outside or beyond.any():
         raise ValueError(
             f"{name} returned perturbations outside of {label(case.threat)} or of [0,1]: return "

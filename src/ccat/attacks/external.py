@@ -23,9 +23,8 @@ from ccat.attacks.passes import Counts, out_of_memory
 from ccat.attacks.problem import Problem
 from ccat.attacks.protocol import Attack
 from ccat.attacks.scores import frozen
-from ccat.threats import L1, L2, Linf, Threat, label
+from ccat.threats import L1, L2, SLACK, Linf, Threat, label
 
-SLACK = 1e-4  # examples may lie outside a threat by this share of ε, and are projected
 ZERO = 1e-6  # smaller changes of a pixel are rounding
 
 _NORMS: dict[type, str] = {Linf: "Linf", L2: "L2", L1: "L1"}

@@ -24,6 +24,7 @@ from ccat.models.registry import MODELS, Network, arguments_for, create_model, i
 from ccat.models.resnet import ResNet
 from ccat.models.resnet20 import ResNet20
 from ccat.models.trades_cnn import TradesCNN
+from ccat.models.wide_lenet import WideLeNet
 from ccat.models.wide_resnet import WideResNet
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "ResNet",
     "ResNet20",
     "TradesCNN",
+    "WideLeNet",
     "WideResNet",
     "arguments_for",
     "attack_copy",

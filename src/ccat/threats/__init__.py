@@ -29,12 +29,13 @@ from ccat.threats.names import (
     read_threat,
 )
 from ccat.threats.pixels import L0, Frame
-from ccat.threats.protocol import Box, Threat
+from ccat.threats.protocol import SLACK, Box, Threat
 
 __all__ = [
     "L0",
     "L1",
     "L2",
+    "SLACK",
     "THREATS",
     "Box",
     "Condition",

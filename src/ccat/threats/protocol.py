@@ -7,6 +7,8 @@ from typing import Protocol, runtime_checkable
 
 from torch import Generator, Tensor
 
+SLACK = 1e-4  # by this share of ε a perturbation may exceed its threat through rounding
+
 
 class Threat(Protocol):
     """A threat model: which perturbations δ of an image an attacker may choose.

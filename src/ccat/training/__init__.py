@@ -17,9 +17,9 @@ A method of your own is a frozen dataclass that inherits from `Method` and retur
 """
 
 from ccat.training.distributed import ALONE, Ranks
+from ccat.training.interval_bound import IntervalBound
 from ccat.training.loop import Epoch, State, epochs
 from ccat.training.methods import (
-    METHODS,
     Adversarial,
     ConfidenceCalibrated,
     Direction,
@@ -31,6 +31,7 @@ from ccat.training.methods import (
     Trades,
 )
 from ccat.training.recipe import Probe, Recipe
+from ccat.training.registry import METHODS
 from ccat.training.schedules import SCHEDULES, Drops, LinearToZero, PerEpoch, Schedule
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "Epoch",
     "Forward",
     "Imported",
+    "IntervalBound",
     "LinearToZero",
     "Method",
     "MultiSteepest",

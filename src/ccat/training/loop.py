@@ -1,4 +1,4 @@
-"""The training loop, in memory: SGD on shuffled batches, with the state after every epoch.
+"""The training loop, in memory: steps on shuffled batches, with the state after every epoch.
 
 Training that starts from a stored state ends with the same weights, bit for bit, as training that
 was never interrupted (on a CPU with one thread; with several processes, the same number of them).
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Generator, Tensor, nn
-from torch.optim import SGD
+from torch.optim import SGD, Adam, Optimizer
 
 from ccat.attacks import Problem
 from ccat.codec import seed_from
@@ -88,9 +88,7 @@ def epochs(
     if size == 0:
         raise PipelineError(f"{len(training)} images are too few for {ranks.count} processes")
     model, forward = ranks.wrap(model)
-    optimiser = SGD(
-        model.parameters(), lr=recipe.rate, momentum=recipe.momentum, weight_decay=recipe.decay
-    )
+    optimiser = optimiser_of(recipe, model)
     if start is not None:
         _restore(start, model, optimiser, generator)
     device = next(model.parameters()).device
@@ -111,8 +109,9 @@ def epochs(
             if recipe.augmentation is not None:
                 images = recipe.augmentation(images, random)
 
-            loss = recipe.method(model, forward, images, y[rows], random)
-            _require_loss(recipe.method, loss)
+            method = recipe.method.at((epoch + step / steps) / recipe.epochs)
+            loss = method(model, forward, images, y[rows], random)
+            _require_loss(method, loss)
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
@@ -178,17 +177,30 @@ def _require_loss(method: Method, loss: object) -> None:
         )
 
 
-def _state(epoch: int, model: nn.Module, optimiser: SGD, generator: Generator) -> State:
+def optimiser_of(recipe: Recipe, model: nn.Module) -> Optimizer:
+    """Return what turns gradients into steps; the loop sets its rate before every step."""
+    rate, decay = recipe.rate, recipe.decay
+    if recipe.optimiser == "adam":
+        betas = (recipe.momentum, 0.999)
+        return Adam(model.parameters(), lr=rate, betas=betas, weight_decay=decay)
+    return SGD(model.parameters(), lr=rate, momentum=recipe.momentum, weight_decay=decay)
+
+
+_MOMENTA = {SGD: ("momentum_buffer",), Adam: ("exp_avg", "exp_avg_sq", "step")}
+
+
+def _state(epoch: int, model: nn.Module, optimiser: Optimizer, generator: Generator) -> State:
     """Copy all that the next epoch depends on, because training changes the originals."""
     tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
     for name, weight in model.named_parameters():
-        momentum = optimiser.state[weight].get("momentum_buffer")
-        tensors[f"momentum.{name}"] = torch.zeros_like(weight) if momentum is None else momentum
+        for momentum in _MOMENTA[type(optimiser)]:
+            none_yet = torch.zeros(() if momentum == "step" else weight.shape)
+            tensors[f"{momentum}.{name}"] = optimiser.state[weight].get(momentum, none_yet)
     copies = {name: value.detach().clone() for name, value in tensors.items()}
     return State(epoch, {**copies, "generator": generator.get_state()})
 
 
-def _restore(start: State, model: nn.Module, optimiser: SGD, generator: Generator) -> None:
+def _restore(start: State, model: nn.Module, optimiser: Optimizer, generator: Generator) -> None:
     """Put everything back as it was after the last epoch that is over."""
     weights = {
         name.removeprefix("model."): value
@@ -198,10 +210,13 @@ def _restore(start: State, model: nn.Module, optimiser: SGD, generator: Generato
     try:
         model.load_state_dict(weights)
         for name, weight in model.named_parameters():
-            momentum = start.tensors[f"momentum.{name}"]
-            if momentum.shape != weight.shape or not momentum.isfinite().all():
-                raise ValueError(f"its momentum of {name} does not fit")
-            optimiser.state[weight]["momentum_buffer"] = momentum.to(weight.device, copy=True)
+            for momentum in _MOMENTA[type(optimiser)]:
+                known = start.tensors[f"{momentum}.{name}"]
+                fits = known.shape == (() if momentum == "step" else weight.shape)
+                if not fits or not known.isfinite().all():
+                    raise ValueError(f"its {momentum} of {name} does not fit")
+                place = "cpu" if momentum == "step" else weight.device
+                optimiser.state[weight][momentum] = known.to(place, copy=True)
         generator.set_state(start.tensors["generator"])
     except (RuntimeError, ValueError, TypeError, KeyError) as wrong:
         first = str(wrong).splitlines()[0] if str(wrong) else type(wrong).__name__

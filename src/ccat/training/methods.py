@@ -16,7 +16,6 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from ccat import codec
 from ccat.attacks import APGD, PGD, Attack, Problem, frozen, multi_steepest
 from ccat.attacks.inputs import require_batch, require_logits
 from ccat.checks import require_count, require_number
@@ -39,6 +38,13 @@ class Method(Protocol):
     def threats(self) -> tuple[Threat, ...]:
         """The threats that training sees, which tables mark; none by default."""
         return ()
+
+    def at(self, done: float) -> "Method":
+        """Return the method as it is after a share `done` of training; by default always itself.
+
+        A method with a number that changes during training returns a copy with that number.
+        """
+        return self
 
     @abstractmethod
     def __call__(
@@ -235,15 +241,6 @@ class Imported(Method):
             "Imported: these weights were trained outside ccat and cannot be trained again; "
             "choose a recipe with a training method"
         )
-
-
-METHODS: dict[str, type] = codec.register(
-    Method,
-    {
-        kind.__name__: kind
-        for kind in (Normal, Adversarial, ConfidenceCalibrated, Trades, MultiSteepest, Imported)
-    },
-)
 
 
 def transition(distance: Tensor, rho: float) -> Tensor:

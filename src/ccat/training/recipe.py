@@ -4,6 +4,7 @@ It is stored beside the weights, and any field can be set by its dotted name: `m
 """
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from ccat import codec
 from ccat.attacks import Attack
@@ -14,6 +15,8 @@ from ccat.objectives import Objective, other_class_confidence
 from ccat.threats import Threat
 from ccat.training.methods import Method
 from ccat.training.schedules import Schedule
+
+Optimiser = Literal["sgd", "adam"]
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a model is trained: SGD with momentum on shuffled batches.
+    """How a model is trained: SGD with momentum, or Adam, on shuffled batches.
 
     The model is that of the last epoch; no epoch is chosen by what the probe finds.
 
@@ -44,10 +47,11 @@ class Recipe:
             fifth of them if that would be more than half.
         batch: Images per step, over all processes; all of them if there are fewer.
         rate: The learning rate that the schedule starts from.
-        momentum: The momentum of SGD.
-        decay: The weight decay of SGD.
+        momentum: The momentum of SGD; of Adam, the decay of its mean of gradients.
+        decay: The weight decay, which adds to the gradient.
         augmentation: Random changes of each training image; None changes nothing.
         seed: Decides the first weights, the order of the images and every random draw.
+        optimiser: "sgd", as in the paper, or "adam" (Kingma & Ba 2015).
 
     """
 
@@ -66,6 +70,7 @@ class Recipe:
     decay: float = 0.0
     augmentation: Augmentation | None = None
     seed: int = 0
+    optimiser: Optimiser = "sgd"
 
     def __post_init__(self) -> None:
         if not isinstance(self.method, Method | codec.Unresolved):
@@ -80,6 +85,8 @@ class Recipe:
         require_number("Recipe: rate", self.rate, 0)
         require_number("Recipe: momentum", self.momentum, 0, 1, low_too=True)
         require_number("Recipe: decay", self.decay, 0, 1, low_too=True)
+        if self.optimiser not in get_args(Optimiser):
+            raise ValueError(f"Recipe: optimiser must be sgd or adam, not {self.optimiser!r}")
         if not 0 <= self.seed < 2**63:
             raise ValueError(f"Recipe: seed must be at least 0 and below 2**63, not {self.seed}")
         if not self.dataset.startswith(UNVERIFIED):

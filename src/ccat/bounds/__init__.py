@@ -1,0 +1,31 @@
+"""Bounds: what a model can answer at most, for every image that a threat allows.
+
+`certify` gives the worst outcome that is possible within a box, as attacks give the worst that was
+found; the truth lies between them. Training for certificates (`ccat.IntervalBound`) uses the same
+bounds with a gradient.
+
+    possible = certify(model, x, y, Linf(0.1))
+    metrics.robust_error(clean, possible, tau)  # no attack within the threat reaches more
+
+A box passes through a model layer by layer (`walk`), by a rule for each kind of layer (`RULES`).
+"""
+
+from ccat.bounds.certificate import box_around, certify, require_box
+from ccat.bounds.differences import against_label, differences
+from ccat.bounds.interval import Interval
+from ccat.bounds.rules import NORMS, RULES, Arithmetic
+from ccat.bounds.walk import NoBoundError, bound
+
+__all__ = [
+    "NORMS",
+    "RULES",
+    "Arithmetic",
+    "Interval",
+    "NoBoundError",
+    "against_label",
+    "bound",
+    "box_around",
+    "certify",
+    "differences",
+    "require_box",
+]

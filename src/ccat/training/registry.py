@@ -1,0 +1,29 @@
+"""The training methods by name."""
+
+from ccat import codec
+from ccat.training.interval_bound import IntervalBound
+from ccat.training.methods import (
+    Adversarial,
+    ConfidenceCalibrated,
+    Imported,
+    Method,
+    MultiSteepest,
+    Normal,
+    Trades,
+)
+
+METHODS: dict[str, type] = codec.register(
+    Method,
+    {
+        kind.__name__: kind
+        for kind in (
+            Normal,
+            Adversarial,
+            ConfidenceCalibrated,
+            Trades,
+            MultiSteepest,
+            IntervalBound,
+            Imported,
+        )
+    },
+)
