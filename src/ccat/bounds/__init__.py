@@ -10,7 +10,7 @@ bounds with a gradient.
 A box passes through a model layer by layer (`walk`), by a rule for each kind of layer (`RULES`).
 """
 
-from ccat.bounds.certificate import box_around, certify, require_box
+from ccat.bounds.certificate import box_around, certify, is_box, require_box
 from ccat.bounds.differences import against_label, differences
 from ccat.bounds.interval import Interval
 from ccat.bounds.rules import NORMS, RULES, Arithmetic
@@ -27,5 +27,6 @@ __all__ = [
     "box_around",
     "certify",
     "differences",
+    "is_box",
     "require_box",
 ]

@@ -23,11 +23,16 @@ from ccat.bounds.interval import Interval
 from ccat.bounds.rules import Arithmetic
 from ccat.bounds.walk import NoBoundError
 from ccat.evaluation.outcome import Outcome
-from ccat.threats import SLACK, Box, Threat, label
+from ccat.threats import SLACK, Box, Threat, UnknownThreat, label
 
 _SOFTMAX = 1e-5  # relative error of probabilities
 _STORED = 1e-6  # of images: the rounding of x + δ
 _BATCH = 100
+
+
+def is_box(threat: Threat | UnknownThreat) -> bool:
+    """Return True if a threat allows all values between two bounds, entry by entry."""
+    return isinstance(threat, Box)
 
 
 def require_box(threat: Threat) -> Box:

@@ -4,11 +4,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ccat.evaluation import metrics, rates
+from ccat.evaluation.certified import between
 from ccat.evaluation.doubts import doubts
 from ccat.evaluation.groups import (
     accepted_errors,
@@ -29,6 +31,7 @@ from ccat.evaluation.intervals import (
 from ccat.evaluation.outcome import Floats, Outcome, threshold
 from ccat.evaluation.rates import FPR_OF_WRONG, Levels, Rate, rates_of
 from ccat.evaluation.results import (
+    Certified,
     Evaluation,
     Group,
     Pooled,
@@ -36,6 +39,9 @@ from ccat.evaluation.results import (
     UnderAttack,
     UnderCorruption,
 )
+
+if TYPE_CHECKING:
+    from ccat.threats import Condition
 
 MEAN, POOLED = "mean", "pooled"
 
@@ -125,11 +131,15 @@ class _Threshold:
         found = {rate: rate(*outcomes) for rate in rates}
         if among is not None:
             found = {rate: levels.among(among) for rate, levels in found.items()}
-        return {rate.name: self._estimate(rate, levels) for rate, levels in found.items()}
+        return {
+            rate.name: exact_interval(levels, self.tau)
+            if rate.interval == "exact"
+            else self.estimate(levels)
+            for rate, levels in found.items()
+        }
 
-    def _estimate(self, rate: Rate, levels: Levels) -> Estimate:
-        if rate.interval == "exact":
-            return exact_interval(levels, self.tau)
+    def estimate(self, levels: Levels) -> Estimate:
+        """Return a rate at τ with its interval over images and τ."""
         return bootstrap(levels, self.tau, _counts(len(levels.part), self.seed), self.taus)
 
 
@@ -162,8 +172,10 @@ def evaluate(
         rates=at.estimates(rates.CLEAN_RATES, clean),
         without_rejection={rate.name: rate(clean).at(-math.inf) for rate in rates.CLEAN_RATES},
         attacks=tuple(_under_attack(run, group, at) for group in run.groups),
+        worst=_worst(run, at),
         unseen=_unseen(run, at),
         corruptions=under_corruption(run, at.tau),
+        certificates=tuple(_certified(run, condition, at) for condition in run.certified),
         notes=run.notes,
     )
 
@@ -228,16 +240,39 @@ def _pooled(name: str, run: RunOutcomes, group: Group, at: _Threshold) -> Pooled
     )
 
 
+def _certified(run: RunOutcomes, condition: "Condition", at: _Threshold) -> Certified:
+    found = between(run, condition)
+    return Certified(
+        condition=condition,
+        examples=found.images,
+        certified=1 - float((found.upper.part >= at.tau).mean()),
+        upper=at.estimate(found.upper),
+        lower=None if found.lower is None else at.estimate(found.lower),
+        without_rejection=found.upper.at(-math.inf),
+    )
+
+
 def _unseen(run: RunOutcomes, at: _Threshold) -> dict[str, Pooled]:
     """Return the worst case over everything not seen, then without each condition of several."""
-    if not run.shared_judge:
-        return {}
     groups = [group for group in run.groups if not (group.condition.on_noise or group.seen)]
     found = {}
     for left_out in [None, *(groups if len(groups) > 1 else ())]:
-        members = {n for group in groups if group is not left_out for n in group.members}
-        if members:
-            name = left_out.condition.title if left_out else ALL
-            every = replace(groups[0], members=tuple(sorted(members)))
-            found[name] = _pooled(name, run, every, at)
+        name = left_out.condition.title if left_out else ALL
+        pooled = _together(name, run, [one for one in groups if one is not left_out], at)
+        if pooled is not None:
+            found[name] = pooled
     return found
+
+
+def _worst(run: RunOutcomes, at: _Threshold) -> Pooled | None:
+    """Return the worst case over all threats on test images, seen or not."""
+    groups = [group for group in run.groups if not group.condition.on_noise]
+    return _together("worst case", run, groups, at)
+
+
+def _together(name: str, run: RunOutcomes, groups: list[Group], at: _Threshold) -> Pooled | None:
+    """Return the worst case over several conditions; None without any, or without one judge."""
+    members = {member for group in groups for member in group.members}
+    if not run.shared_judge or not members:
+        return None
+    return _pooled(name, run, replace(groups[0], members=tuple(sorted(members))), at)

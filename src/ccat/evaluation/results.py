@@ -30,6 +30,7 @@ __all__ = [
     "Analysis",
     "Answers",
     "AttemptOutcomes",
+    "Certified",
     "Climb",
     "Corrupted",
     "Evaluation",
@@ -159,6 +160,27 @@ class UnderAttack:
 
 
 @dataclass(frozen=True)
+class Certified:
+    """An error under one condition from both sides, over the same images.
+
+    Attributes:
+        condition: What an attacker may do.
+        examples: The number of images.
+        certified: The share of these for which no wrong answer that τ accepts is possible.
+        upper: No attack makes the headline rate larger than this.
+        lower: What attacks found; null if the condition was not attacked.
+        without_rejection: The upper bound where everything is accepted.
+    """
+
+    condition: "Condition"
+    examples: Count
+    certified: Share
+    upper: Estimate
+    lower: Estimate | None
+    without_rejection: Share
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """One run at one threshold.
 
@@ -174,9 +196,12 @@ class Evaluation:
         rates: The rates on clean images at τ.
         without_rejection: The same where everything is accepted.
         attacks: One entry for each condition that was attacked.
+        worst: The worst case over all threats on test images; null if there is none, or each threat
+            has a detector of its own.
         unseen: The worst case over all threats on test images that training has not seen; under the
             name of one of them, without it.
         corruptions: The rates on corrupted images.
+        certificates: Errors from both sides, under the conditions that were certified.
         notes: What is missing, and the command that makes it.
     """
 
@@ -191,6 +216,8 @@ class Evaluation:
     rates: Annotated[Mapping[str, Estimate], ("CLEAN_RATES",)]
     without_rejection: Annotated[Mapping[str, Share], ("CLEAN_RATES",)]
     attacks: tuple[UnderAttack, ...]
+    worst: Pooled | None = None
     unseen: Mapping[str, Pooled] = field(default_factory=dict)
     corruptions: tuple[UnderCorruption, ...] = ()
+    certificates: tuple[Certified, ...] = ()
     notes: tuple[str, ...] = ()

@@ -122,6 +122,8 @@ class RunOutcomes:
         notes: What is missing, and the command that makes it.
         corrupted: The answers to corrupted images, by `judge`.
         planted: How many planted errors attacks found, under the conditions that were checked.
+        certified: The worst that is possible for each of the first images, under the conditions
+            that were certified.
     """
 
     run: str
@@ -141,6 +143,7 @@ class RunOutcomes:
     notes: tuple[str, ...]
     corrupted: tuple["Corrupted", ...] = ()
     planted: Mapping["Condition", PlantedErrors] = field(default_factory=dict)
+    certified: Mapping["Condition", Outcome] = field(default_factory=dict)
 
     @property
     def clean_answers(self) -> Answers:

@@ -66,6 +66,7 @@ def collect(run: Run, name: str | None = None, device: str = "cpu") -> RunOutcom
         notes=(*_notes(run, sizes), *_judge_notes(run, late)),
         corrupted=_corrupted(run, labels[:-last], clean, judges[0]),
         planted=run.planted.read(),
+        certified=run.certificates.read(data_digest(run.recipe.dataset)),
     )
 
 

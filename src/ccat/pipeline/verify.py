@@ -2,21 +2,25 @@
 
 from collections.abc import Iterator
 
+import numpy as np
 import torch
 
 from ccat.attacking import BLOCK, blocks_in
 from ccat.attacking.case import block_of
 from ccat.attacking.worst import NOBODY
+from ccat.bounds import certify
 from ccat.data import counted, split_of
 from ccat.errors import PipelineError
 from ccat.evaluation.results import RunOutcomes
 from ccat.models.predict import probabilities
 from ccat.pipeline.answers import clean_probabilities, judges_of
+from ccat.pipeline.benchmark import card_problems
 from ccat.pipeline.collect import collect
 from ccat.pipeline.examples import kept_perturbations
 from ccat.progress import Progress
 from ccat.runs import Run, RunError
 from ccat.runs.verify import problems
+from ccat.threats import UnknownThreat
 
 _TOLERANCE = 1e-4  # relative, of a score that is computed again, perhaps on another device
 
@@ -44,6 +48,8 @@ def verify(run: Run, sample: int, device: str, progress: Progress) -> tuple[list
             wrong, count = _group(run, outcomes, done - 1, sample, device)
             found, scored = [*found, *wrong], scored + count
             progress(done, len(outcomes.groups), group.condition.title)
+        found += _certificates(run, outcomes, sample, device)
+        found += card_problems(run, outcomes)
     except (RunError, PipelineError, ValueError) as damaged:
         return [*found, str(damaged)], 0
     return found, scored
@@ -56,6 +62,24 @@ def _clean(run: Run, sample: int, device: str) -> Iterator[str]:
     if (stored - again).abs().max() > _TOLERANCE:
         row = int((stored - again).abs().amax(1).argmax())
         yield f"{run.path}: the model answers test image {row} otherwise than is stored"
+
+
+def _certificates(run: Run, outcomes: RunOutcomes, sample: int, device: str) -> Iterator[str]:
+    """Bound the first images of every certificate again."""
+    model, images = run.training.model().to(device), counted(run.recipe.dataset)
+    for condition, stored in outcomes.certified.items():
+        if isinstance(condition.threat, UnknownThreat):
+            continue
+        x, y = block_of(images.x, images.y, condition.source, 0)
+        x, y = (part[: min(sample, len(stored))].to(device) for part in (x, y))
+        again = certify(model, x, None if condition.on_noise else y, condition.threat)
+        first = stored[: len(x)]
+        off = (again.wrong != first.wrong) | (np.abs(again.score - first.score) > _TOLERANCE)
+        if off.any():
+            yield (
+                f"{run.path}: within {condition.title} the certificate of image "
+                f"{int(off.argmax())} is not what the model's bounds give"
+            )
 
 
 def _group(

@@ -31,6 +31,8 @@ from ccat.overrides import flatten
 from ccat.rejection import Confidence, Rejection
 from ccat.runs.answers import AnswerFiles
 from ccat.runs.attempts import AttemptFiles
+from ccat.runs.card import CardFiles
+from ccat.runs.certificates import CertificateFiles
 from ccat.runs.folder import RUN_FILE, SCHEMA, Folder, NotWrittenError, RunError
 from ccat.runs.plan import PlanFile
 from ccat.runs.planted import PlantedFile
@@ -155,6 +157,16 @@ class Run:
     def planted(self) -> PlantedFile:
         """How many planted errors attacks found."""
         return PlantedFile(self.folder, self.weights)
+
+    @property
+    def card(self) -> CardFiles:
+        """The model card that `ccat benchmark` writes."""
+        return CardFiles(self.folder)
+
+    @property
+    def certificates(self) -> CertificateFiles:
+        """The worst that is possible, as far as it was proved."""
+        return CertificateFiles(self.folder, self.weights)
 
     @property
     def answers(self) -> AnswerFiles:

@@ -9,6 +9,8 @@ from ccat.runs.folder import RunError
 _KNOWN = (
     "run.json",
     "evaluation.json",
+    "card.md",
+    "card.html",
     "lock",
     "lock.pid",
     "timings.jsonl",

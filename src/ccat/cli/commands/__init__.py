@@ -28,6 +28,12 @@ COMMANDS: dict[str, Command] = {
     "check": Command(
         "check", "plant errors in a run's model, and see how many of them a suite of attacks finds"
     ),
+    "certify": Command(
+        "certify", "bound a run's errors from above, for every image within a threat that is a box"
+    ),
+    "benchmark": Command(
+        "benchmark", "attack a model, bound it from above, and write a card that can be verified"
+    ),
     "detect": Command("detect", "make a run that rejects by a detector, and attack it"),
     "corrupt": Command(
         "corrupt",

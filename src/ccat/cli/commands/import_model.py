@@ -30,13 +30,18 @@ def run(options: Namespace) -> None:
 
 
 def add_model(command: ArgumentParser, required: bool) -> None:
-    """Add the options that describe a model from elsewhere."""
+    """Add the options that name and describe a model from elsewhere."""
     command.add_argument(
         "--model",
         required=required,
         metavar="NAME",
         help=f"package.module:factory, or {', '.join(MODELS)}",
     )
+    add_description(command, required)
+
+
+def add_description(command: ArgumentParser, required: bool) -> None:
+    """Add the options that describe a model from elsewhere, except its name."""
     command.add_argument(
         "--weights",
         type=Path,

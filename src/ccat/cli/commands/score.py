@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ccat.cli.options import add_device, add_trust, device_of, run_named, typed_condition
 from ccat.data.npz import read_npz
+from ccat.pipeline.benchmark import write_card
 from ccat.pipeline.examples import score
 
 
@@ -30,8 +31,11 @@ def run(options: Namespace) -> None:
     """Score and store them."""
     condition = typed_condition(options.threat)
     x_adv = _read(options.file)
-    score(run_named(options.run), x_adv, condition, options.name, device_of(options))
+    scored = run_named(options.run)
+    score(scored, x_adv, condition, options.name, device_of(options))
     print(f"{len(x_adv)} examples scored within {condition.title}")
+    if scored.card.read() is not None:
+        print(f"The card {write_card(scored)} counts them.")
 
 
 def _read(file: Path) -> Tensor:

@@ -1,0 +1,66 @@
+"""`ccat certify`: bound the errors of a run from above, for every image that a threat allows."""
+
+from argparse import ArgumentParser, Namespace
+
+from ccat.bounds import is_box
+from ccat.cli.options import (
+    add_device,
+    add_engine,
+    add_tpr,
+    add_trust,
+    count,
+    engine_of,
+    run_named,
+    typed_condition,
+)
+from ccat.cli.tabulate import print_tables
+from ccat.evaluation.evaluate import evaluate
+from ccat.pipeline.certify import certify_run
+from ccat.pipeline.collect import collect
+from ccat.progress import ProgressBar
+from ccat.report.certificates import certificates_table
+from ccat.runs import Run
+from ccat.threats import Condition
+
+
+def add_options(command: ArgumentParser) -> None:
+    """Add the command's options."""
+    command.add_argument("run")
+    command.add_argument(
+        "--threat",
+        action="append",
+        metavar="THREAT",
+        help="a box, such as Linf:0.3, Frame:2 or distal:Linf:0.3; can be repeated (default: those "
+        "that the run was attacked within)",
+    )
+    command.add_argument(
+        "--examples", type=count, help="the first so many test images (default: all)"
+    )
+    add_tpr(command)
+    add_engine(command)
+    add_device(command)
+    add_trust(command)
+
+
+def run(options: Namespace) -> None:
+    """Certify, store and print the bounds."""
+    one = run_named(options.run)
+    engine, device = engine_of(options)
+    typed = [typed_condition(text) for text in options.threat or ()]
+    conditions = list(dict.fromkeys(typed)) or _attacked(one)
+    certify_run(one, conditions, options.examples, engine, device, ProgressBar(one.path.name))
+    outcomes = collect(one)
+    table = certificates_table([evaluate(outcomes, options.tpr)])
+    print_tables([table], "md", [])
+    print("Stored: tables of this run show these bounds beside what attacks found.")
+
+
+def _attacked(run: Run) -> list[Condition]:
+    """Return the boxes that a run was attacked within."""
+    found = {record.condition for record, _, _ in run.attempts.records()}
+    boxes = [one for one in found if is_box(one.threat)]
+    if not boxes:
+        raise ValueError(
+            f"{run.path} was not attacked within a box yet: name one, such as --threat Linf:0.3"
+        )
+    return sorted(boxes, key=lambda one: one.order)

@@ -1,0 +1,142 @@
+"""Benchmark a run: attack it, bound it from above, and write a card that anybody can verify."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ccat import codec
+from ccat.attacking import Case
+from ccat.bounds import NoBoundError, is_box
+from ccat.engine import Engine
+from ccat.errors import PipelineError
+from ccat.evaluation.evaluate import evaluate
+from ccat.evaluation.results import Evaluation, RunOutcomes
+from ccat.pipeline.attack import attack
+from ccat.pipeline.certify import certify_run
+from ccat.pipeline.check import check_small
+from ccat.pipeline.collect import collect
+from ccat.progress import Progress
+from ccat.report.card import Facts, card_html, card_json, card_markdown
+from ccat.runs import Run
+from ccat.threats import label
+
+TPR = 0.99
+_CLOSE = 1e-9
+
+
+def benchmark(
+    run: Run,
+    suite: str,
+    cases: Sequence[Case],
+    examples: int,
+    engine: Engine,
+    device: str,
+    progress: Progress,
+) -> Path:
+    """Attack a run with all cases, certify what can be, and write its card.
+
+    Args:
+        run: A trained run; what it holds already is not computed again.
+        suite: What the suite is called, as a command that asks for it.
+        cases: Its cases.
+        examples: How many of the first test images.
+        engine: Where to compute.
+        device: The device of the model.
+        progress: Called after each block.
+
+    Returns:
+        Where the card lies, as Markdown.
+    """
+    attack(run, suite, cases, examples, engine, device, progress)
+    check_small(run, suite, cases, examples, engine, device)
+    boxes = dict.fromkeys(case.condition for case in cases if is_box(case.threat))
+    why = ""
+    try:
+        if boxes:
+            certify_run(run, list(boxes), examples, engine, device, progress)
+    except (NoBoundError, PipelineError) as none:
+        why = str(none)
+    return write_card(run, why)
+
+
+def write_card(run: Run, no_certificate: str | None = None) -> Path:
+    """Write the card of what a run holds.
+
+    Args:
+        run: An attacked run.
+        no_certificate: Why there is no bound from above; None keeps what the last card said.
+    """
+    outcomes = collect(run)
+    if not outcomes.groups:
+        raise PipelineError(outcomes.notes[0])
+    if no_certificate is None:
+        no_certificate = _said(run.card.read())
+    facts, evaluation = _card(run, outcomes, no_certificate)
+    texts = {"md": card_markdown(facts, evaluation), "html": card_html(facts, evaluation)}
+    return run.card.save(card_json(facts, evaluation), texts)
+
+
+def card_problems(run: Run, outcomes: RunOutcomes) -> Iterator[str]:
+    """Yield in what the card of a run differs from what the run holds, one sentence each."""
+    stored = run.card.read()
+    if stored is None:
+        return
+    name = str(stored["facts"]["name"])  # a card may be moved
+    facts, evaluation = _card(run, replace(outcomes, run=name), _said(stored))
+    again = json.loads(json.dumps(card_json(facts, evaluation)))
+    differing = next(_differences(stored, again), None)
+    if differing is not None:
+        field, said, found = differing
+        yield (
+            f"{run.path}: its card says {said} for {field}, and what the run holds gives {found}: "
+            f"the same `ccat benchmark` writes it again"
+        )
+        return
+    texts = {"md": card_markdown(facts, evaluation), "html": card_html(facts, evaluation)}
+    if run.card.texts() != texts:
+        yield (
+            f"{run.path}: the card to read is not what its numbers make: the same `ccat "
+            f"benchmark` writes it again"
+        )
+
+
+def _card(run: Run, outcomes: RunOutcomes, no_certificate: str) -> tuple[Facts, Evaluation]:
+    suites = tuple(asked.suite for asked in run.plan.asked() if asked.weights == run.weights)
+    planned = {key for asked in run.plan.asked() for key in asked.attempts}
+    scored = dict.fromkeys(one.name for one in outcomes.attempts if one.key not in planned)
+    return Facts(
+        name=outcomes.run,
+        architecture=run.recipe.model,
+        parameters=sum(weight.numel() for weight in run.training.model().parameters()),
+        method=codec.short_name(run.recipe.method),
+        seen=tuple(label(threat) for threat in run.seen),
+        suites=tuple(dict.fromkeys(suites)),
+        scored=tuple(scored),
+        no_certificate=no_certificate,
+        versions=dict(run.about.get("versions", {})),
+    ), replace(evaluate(outcomes, TPR), notes=())
+
+
+def _said(stored: Mapping[str, Any] | None) -> str:
+    facts = (stored or {}).get("facts", {})
+    return str(facts.get("no_certificate", "")) if isinstance(facts, dict) else ""
+
+
+def _differences(one: Any, other: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield where two values that JSON can store differ, with both."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        for key in sorted({*one, *other} - {"seconds"}):  # these are kept beside, unsealed
+            yield from _differences(one.get(key), other.get(key), f"{name}.{key}".strip("."))
+    elif isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        if len(one) != len(other):
+            yield name, f"{len(one)} entries", f"{len(other)}"
+        for n, (mine, yours) in enumerate(zip(one, other, strict=False)):
+            yield from _differences(mine, yours, f"{name}[{n}]")
+    elif isinstance(one, float) and isinstance(other, float):
+        if not math.isclose(one, other, rel_tol=_CLOSE, abs_tol=_CLOSE):
+            yield name, one, other
+    elif one != other:
+        yield name, one, other

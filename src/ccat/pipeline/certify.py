@@ -1,0 +1,89 @@
+"""Certify a run: the worst that is possible within a box, proved by interval bounds and stored."""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ccat.attacking import block_of, blocks_in
+from ccat.bounds import certify, require_box
+from ccat.data import counted, data_digest
+from ccat.engine import Engine
+from ccat.errors import PipelineError
+from ccat.evaluation.outcome import Outcome
+from ccat.pipeline.answers import clean_probabilities, model_of
+from ccat.pipeline.workers import Common, common_of, run_of
+from ccat.progress import Progress
+from ccat.rejection import Confidence
+from ccat.runs import Run
+from ccat.threats import Condition
+
+
+class _Unit(NamedTuple):
+    condition: Condition
+    block: int
+
+
+def certify_run(
+    run: Run,
+    conditions: Sequence[Condition],
+    examples: int | None,
+    engine: Engine,
+    device: str,
+    progress: Progress,
+) -> dict[Condition, Outcome]:
+    """Bound what is possible for the first test images, and store it.
+
+    Args:
+        run: A trained run that rejects by confidence.
+        conditions: Boxes around test images, or around noise.
+        examples: How many of the first test images; None takes all that attacks may be made on.
+        engine: Where to compute, a block of images at a time.
+        device: The device of the model.
+        progress: Called after each block.
+
+    Raises:
+        PipelineError: If the run rejects by a detector, or there are not so many images.
+        ValueError: If a threat is no box, or a layer of the model has no known bounds.
+    """
+    if not isinstance(run.rejection, Confidence):
+        raise PipelineError(
+            f"{run.path} rejects by a detector, and a certificate bounds the confidence: certify "
+            f"the run that the detector was made for"
+        )
+    most = len(counted(run.recipe.dataset))
+    size = most if examples is None else examples
+    if not 1 <= size <= most:
+        raise PipelineError(f"--examples must be 1 to {most}, not {size}")
+    for condition in conditions:
+        require_box(condition.known_threat)
+    units = deque(_Unit(one, block) for one in conditions for block in range(blocks_in(size)))
+    total, found = len(units), dict[_Unit, Outcome]()
+    with run.writing():
+        engine.ready()
+        clean_probabilities(run, "cpu" if engine.away else device)
+        common = common_of(run, size, engine, device)
+        for unit, possible in engine(_compute, common, units):
+            found[unit] = possible
+            progress(len(found), total, f"{unit.condition.title}, {len(found)} of {total} blocks")
+        certificates = {one: _joined(found, one, size) for one in conditions}
+        run.certificates.save(certificates, data_digest(run.recipe.dataset))
+    return certificates
+
+
+def _joined(found: dict[_Unit, Outcome], condition: Condition, size: int) -> Outcome:
+    blocks = [found[_Unit(condition, block)] for block in range(blocks_in(size))]
+    wrong = np.concatenate([block.wrong for block in blocks])
+    score = np.concatenate([block.score for block in blocks])
+    return Outcome(wrong[:size], score[:size])
+
+
+def _compute(common: Common, unit: _Unit) -> Outcome:
+    """Bound one block of images in a worker process."""
+    run, images = run_of(common)
+    model = model_of(run.path, run.weights, common.device)
+    x, y = block_of(images.x, images.y, unit.condition.source, unit.block)
+    labels = None if unit.condition.on_noise else y.to(common.device)
+    threat = unit.condition.known_threat
+    return certify(model, x.to(common.device), labels, threat, common.batch)

@@ -1,0 +1,58 @@
+"""Certificates of a run: the worst that is possible for each test image, or image of noise.
+
+certificates/CONDITION.safetensors      whether a wrong answer is possible, and its confidence
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from ccat.evaluation.outcome import Outcome
+from ccat.runs.folder import Folder, file_name
+from ccat.threats import Condition
+
+_ADVICE = "delete it, `ccat certify` makes it anew"
+_FOLDER = "certificates"
+
+
+@dataclass(frozen=True)
+class CertificateFiles:
+    """Certificates of certain weights; those of other weights or other data are not read."""
+
+    folder: Folder
+    weights: str
+
+    def read(self, data: str) -> dict[Condition, Outcome]:
+        """Return all certificates on these data, by condition.
+
+        Raises:
+            RunError: If one is damaged.
+        """
+        found = {}
+        for name in self.folder.names(f"{_FOLDER}/*.safetensors"):
+            stored = self.folder.tensors_of(name, _ADVICE, self._of(data))
+            if stored is not None:
+                tensors, about = stored
+                with self.folder.reading(name, _ADVICE):
+                    wrong, score = tensors["wrong"], tensors["score"]
+                    if wrong.dtype != torch.bool or score.dtype != torch.float64:
+                        raise ValueError("it holds other numbers than a certificate does")
+                    if score.min() < 0 or score.max() > 1:
+                        raise ValueError("its confidences are none")
+                    condition = Condition.parse(str(about["condition"]))
+                    found[condition] = Outcome(wrong.numpy(), score.numpy())
+        return dict(sorted(found.items(), key=lambda entry: entry[0].order))
+
+    def save(self, certificates: Mapping[Condition, Outcome], data: str) -> None:
+        """Store certificates on these data, in place of earlier ones."""
+        for condition, one in certificates.items():
+            self.folder.write_tensors(
+                f"{_FOLDER}/{file_name(condition.key)}.safetensors",
+                {"wrong": torch.from_numpy(one.wrong), "score": torch.from_numpy(one.score)},
+                condition=condition.key,
+                **self._of(data),
+            )
+
+    def _of(self, data: str) -> dict[str, str]:
+        return {"weights": self.weights, "data": data}
