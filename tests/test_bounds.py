@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from ccat.bounds import (
     box_around,
     certify,
     differences,
+    linear_differences,
 )
 from ccat.models import arguments_for
 from ccat.models.predict import probabilities
@@ -30,6 +32,7 @@ from ccat.objectives import any_class_confidence, other_class_confidence
 from ccat.threats import Threat
 
 EXACT = Arithmetic()
+BOTH: tuple[Literal["interval", "linear"], ...] = ("interval", "linear")
 
 
 class Residual(nn.Module):
@@ -75,6 +78,17 @@ def networks(seed: int) -> nn.Module:
         lambda: nn.Sequential(nn.Conv2d(1, 3, 8), nn.AdaptiveAvgPool2d(1), nn.Flatten()),
     ]
     return wild(kinds[seed % len(kinds)](), seed)
+
+
+def chains(seed: int) -> nn.Module:
+    """Networks that have linear bounds."""
+    layers: list[nn.Module] = [
+        nn.Conv2d(1, 4, 3, stride=2, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.AvgPool2d(2),
+        nn.Flatten(), nn.Linear(16, 7), nn.Dropout(), nn.ReLU(), nn.Linear(7, 6), nn.ReLU(),
+        nn.Linear(6, 3),
+    ]  # fmt: skip
+    model: nn.Module = nn.Sequential(*layers)
+    return wild(Normalised(model, [0.4], [0.6]) if seed % 2 else model, seed)
 
 
 def images(seed: int, count: int = 4) -> tuple[Tensor, Tensor]:
@@ -135,7 +149,10 @@ def test_one_affine_layer_is_bounded_exactly(threat: Threat) -> None:
     torch.testing.assert_close(worst, found[torch.arange(5), :, y])
 
 
-def test_nothing_on_a_grid_of_all_images_lies_beyond_the_certificate() -> None:
+@pytest.mark.parametrize("bounds", ["interval", "linear"])
+def test_nothing_on_a_grid_of_all_images_lies_beyond_the_certificate(
+    bounds: Literal["interval", "linear"],
+) -> None:
     """Images of two by two pixels: every image of a fine grid within the threat is tried."""
     levels = torch.linspace(0, 1, 21)
     grid = torch.cartesian_prod(*[levels] * 4).view(-1, 1, 2, 2)
@@ -148,7 +165,7 @@ def test_nothing_on_a_grid_of_all_images_lies_beyond_the_certificate() -> None:
         x = torch.full((1, 1, 2, 2), 0.5)
         for epsilon, y in itertools.product((0.05, 0.2, 0.5), range(3)):
             threat = Linf(epsilon)
-            found = certify(model, x, torch.tensor([y]), threat)
+            found = certify(model, x, torch.tensor([y]), threat, bounds=bounds)
             inside = (grid - x).abs().flatten(1).amax(1) <= epsilon + 1e-6
             wrong = confidence[inside & (answer != y)]
             assert not len(wrong) or (found.wrong[0] and wrong.max() <= found.score[0])
@@ -157,14 +174,20 @@ def test_nothing_on_a_grid_of_all_images_lies_beyond_the_certificate() -> None:
 
 
 @settings(max_examples=40)
-@given(st.integers(0, 10_000), st.sampled_from([Linf(0.02), Linf(0.3), Frame(1)]))
-def test_no_attack_finds_more_than_the_certificate_allows(seed: int, threat: Threat) -> None:
-    model, (x, y) = networks(seed), images(seed)
+@given(
+    st.integers(0, 10_000),
+    st.sampled_from([Linf(0.02), Linf(0.3), Frame(1)]),
+    st.sampled_from(["interval", "linear"]),
+)
+def test_no_attack_finds_more_than_the_certificate_allows(
+    seed: int, threat: Threat, bounds: Literal["interval", "linear"]
+) -> None:
+    model, (x, y) = (networks if bounds == "interval" else chains)(seed), images(seed)
     attacks: list[Attack] = [
         PGD(10, 0.05), APGD(10, start="random"), Random(20), PGD(5, 0.5, start="random"),
     ]  # fmt: skip
-    possible = certify(model, x, y, threat, batch=3)
-    noise = certify(model, x, None, threat)
+    possible = certify(model, x, y, threat, batch=3, bounds=bounds)
+    noise = certify(model, x, None, threat, bounds=bounds)
     for attack, objective, certified in itertools.product(
         attacks, (other_class_confidence, any_class_confidence), (possible, noise)
     ):
@@ -174,6 +197,56 @@ def test_no_attack_finds_more_than_the_certificate_allows(seed: int, threat: Thr
         wrong = np.asarray(answer != y) if certified is possible else np.ones(len(x), np.bool_)
         assert (certified.wrong | ~wrong).all()
         assert (np.asarray(confidence)[wrong] <= certified.score[wrong]).all()
+
+
+def test_linear_bounds_are_those_of_the_literal_formula() -> None:
+    """One hidden layer: every rectifier by its lines, one unit at a time, corners of the box."""
+    model = wild(nn.Sequential(nn.Flatten(), nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3)), 3)
+    first, second = (model.double().requires_grad_(False)[n] for n in (1, 3))  # type: ignore[index]
+    x = torch.full((1, 1, 2, 2), 0.5, dtype=torch.float64)
+    found = linear_differences(model, Interval(x, torch.full_like(x, 0.2)), EXACT)
+    centre, radius = first(x.flatten(1))[0], first.weight.abs() @ torch.full((4,), 0.2).double()
+    lower, upper = centre - radius, centre + radius
+    assert ((lower < 0) & (upper > 0)).any()
+    for t, j in itertools.product(range(3), repeat=2):
+        gain = second.weight[t] - second.weight[j]
+        total = second.bias[t] - second.bias[j]
+        weights = torch.zeros(4, dtype=torch.float64)
+        for h in range(5):
+            if lower[h] >= 0 or upper[h] <= 0:
+                slope, shift = float(lower[h] >= 0), 0.0
+            elif gain[h] > 0:
+                slope = float(upper[h] / (upper[h] - lower[h]))
+                shift = -slope * float(lower[h])
+            else:
+                slope, shift = float(upper[h] > -lower[h]), 0.0
+            weights = weights + gain[h] * slope * first.weight[h]
+            total = total + gain[h] * (slope * first.bias[h] + shift)
+        expected = total + weights @ x.flatten() + 0.2 * weights.abs().sum()
+        torch.testing.assert_close(found[0, t, j], expected.detach())
+
+
+def test_linear_bounds_certify_where_intervals_do_not() -> None:
+    better = []
+    for seed in range(8):
+        model, (x, y) = chains(seed), images(seed)
+        wide, tight = (certify(model, x, y, Linf(0.03), bounds=one) for one in BOTH)
+        assert (wide.wrong | ~tight.wrong).all()
+        assert (tight.score <= wide.score).all()
+        better.append((wide.score - tight.score).max())
+    assert np.mean(better) > 0.05
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (Residual(), "uses the result of relu twice"),
+        (nn.Sequential(nn.Flatten(), nn.Tanh()), "_1 of Sequential is neither"),
+    ],
+)
+def test_what_has_no_linear_bounds_is_named(model: nn.Module, message: str) -> None:
+    with pytest.raises(NoBoundError, match=message):
+        certify(model.eval(), torch.rand(1, 1, 8, 8), None, Linf(0.3), bounds="linear")
 
 
 def test_rounding_of_the_model_lies_within_its_bounds() -> None:

@@ -127,7 +127,7 @@ def test_a_run_is_certified_and_its_tables_say_so(
     assert "| tiny | distal Linf:0.1 " in said
     assert "L2" not in said.split("In %")[0]
     assert "between" in said
-    assert "They grow from layer to layer" in said  # vacuous on such a model
+    assert "Intervals grow from layer to layer" in said  # vacuous on such a model
     assert "Linf:0.1" in says(capsys, "evaluate", "tiny", "--table", "certificates")
     assert "every file is as it was written" in says(capsys, "verify", "tiny")
     (file,) = trained.path.glob("certificates/test-Linf-0.1.safetensors")
@@ -152,9 +152,10 @@ def test_what_cannot_be_certified_is_said(trained: Run, capsys: pytest.CaptureFi
 def test_certificates_of_other_weights_are_not_read(trained: Run) -> None:
     certificate = Outcome(np.ones(5, np.bool_), np.full(5, 0.5))
     condition = Condition(Linf(0.1))
-    trained.certificates.save({condition: certificate}, "data")
+    trained.certificates.save({condition: certificate}, "data", "linear")
     (read,) = trained.certificates.read("data").values()
     assert (read.wrong == certificate.wrong).all()
     assert (read.score == certificate.score).all()
+    assert trained.certificates.bounds_of(condition) == "linear"
     assert trained.certificates.read("other data") == {}
     assert replace(trained.certificates, weights="other").read("data") == {}

@@ -8,11 +8,13 @@ bounds with a gradient.
     metrics.robust_error(clean, possible, tau)  # no attack within the threat reaches more
 
 A box passes through a model layer by layer (`walk`), by a rule for each kind of layer (`RULES`).
+Chains of affine layers and rectifiers have tighter bounds as well (`linear`).
 """
 
-from ccat.bounds.certificate import box_around, certify, is_box, require_box
+from ccat.bounds.certificate import Bounds, box_around, certify, is_box, require_box
 from ccat.bounds.differences import against_label, differences
 from ccat.bounds.interval import Interval
+from ccat.bounds.linear import linear_differences
 from ccat.bounds.rules import NORMS, RULES, Arithmetic
 from ccat.bounds.walk import NoBoundError, bound
 
@@ -20,6 +22,7 @@ __all__ = [
     "NORMS",
     "RULES",
     "Arithmetic",
+    "Bounds",
     "Interval",
     "NoBoundError",
     "against_label",
@@ -28,5 +31,6 @@ __all__ = [
     "certify",
     "differences",
     "is_box",
+    "linear_differences",
     "require_box",
 ]

@@ -260,3 +260,7 @@ RULES: dict[Any, Rule] = {
     **dict.fromkeys((operator.neg, torch.neg, "neg"), _negated),
     **dict.fromkeys((getattr, "size", "dim"), _asked),
 }
+
+# Of these rules, linear bounds are made.
+AFFINE = {_linear, _convolution, _product, _normalisation, _sum, _moves, _identity, _dropped}
+RECTIFIERS = {_relu}

@@ -63,7 +63,7 @@ def bound(model: nn.Module, x: Interval, how: Arithmetic, graph: fx.Graph | None
         NoBoundError: Names a layer that is not known.
     """
     if type(model) is Normalised:
-        return bound(model.model, _normalised(how, x, model), how, graph)
+        return bound(model.model, normalised(how, x, model), how, graph)
     return computed(_Walk(model, how, graph_of(model) if graph is None else graph).run(x))
 
 
@@ -112,8 +112,8 @@ class _Walk(fx.Interpreter):
             raise NoBoundError(f"{what} of {self.root} has no bounds: {wrong}") from wrong
 
 
-def _normalised(how: Arithmetic, x: Interval, layer: Normalised) -> Interval:
-    """Return (x − mean) / std."""
+def normalised(how: Arithmetic, x: Interval, layer: Normalised) -> Interval:
+    """Return the bounds of (x − mean) / std."""
     moved: Interval = RULES[operator.sub](how, operator.sub, x, layer.mean)
     scaled: Interval = RULES[operator.truediv](how, operator.truediv, moved, layer.std)
     return scaled

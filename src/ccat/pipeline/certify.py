@@ -1,13 +1,13 @@
 """Certify a run: the worst that is possible within a box, proved by interval bounds and stored."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from ccat.attacking import block_of, blocks_in
-from ccat.bounds import certify, require_box
+from ccat.bounds import Bounds, certify, require_box
 from ccat.data import counted, data_digest
 from ccat.engine import Engine
 from ccat.errors import PipelineError
@@ -23,6 +23,7 @@ from ccat.threats import Condition
 class _Unit(NamedTuple):
     condition: Condition
     block: int
+    bounds: Bounds
 
 
 def certify_run(
@@ -32,6 +33,7 @@ def certify_run(
     engine: Engine,
     device: str,
     progress: Progress,
+    bounds: Bounds = "interval",
 ) -> dict[Condition, Outcome]:
     """Bound what is possible for the first test images, and store it.
 
@@ -42,6 +44,7 @@ def certify_run(
         engine: Where to compute, a block of images at a time.
         device: The device of the model.
         progress: Called after each block.
+        bounds: Which bounds; linear ones take longer.
 
     Raises:
         PipelineError: If the run rejects by a detector, or there are not so many images.
@@ -58,22 +61,26 @@ def certify_run(
         raise PipelineError(f"--examples must be 1 to {most}, not {size}")
     for condition in conditions:
         require_box(condition.known_threat)
-    units = deque(_Unit(one, block) for one in conditions for block in range(blocks_in(size)))
-    total, found = len(units), dict[_Unit, Outcome]()
+    units = deque(
+        _Unit(one, block, bounds) for one in conditions for block in range(blocks_in(size))
+    )
+    total, found = len(units), dict[tuple[Condition, int], Outcome]()
     with run.writing():
         engine.ready()
         clean_probabilities(run, "cpu" if engine.away else device)
         common = common_of(run, size, engine, device)
         for unit, possible in engine(_compute, common, units):
-            found[unit] = possible
+            found[unit.condition, unit.block] = possible
             progress(len(found), total, f"{unit.condition.title}, {len(found)} of {total} blocks")
         certificates = {one: _joined(found, one, size) for one in conditions}
-        run.certificates.save(certificates, data_digest(run.recipe.dataset))
+        run.certificates.save(certificates, data_digest(run.recipe.dataset), bounds)
     return certificates
 
 
-def _joined(found: dict[_Unit, Outcome], condition: Condition, size: int) -> Outcome:
-    blocks = [found[_Unit(condition, block)] for block in range(blocks_in(size))]
+def _joined(
+    found: Mapping[tuple[Condition, int], Outcome], condition: Condition, size: int
+) -> Outcome:
+    blocks = [found[condition, block] for block in range(blocks_in(size))]
     wrong = np.concatenate([block.wrong for block in blocks])
     score = np.concatenate([block.score for block in blocks])
     return Outcome(wrong[:size], score[:size])
@@ -86,4 +93,4 @@ def _compute(common: Common, unit: _Unit) -> Outcome:
     x, y = block_of(images.x, images.y, unit.condition.source, unit.block)
     labels = None if unit.condition.on_noise else y.to(common.device)
     threat = unit.condition.known_threat
-    return certify(model, x.to(common.device), labels, threat, common.batch)
+    return certify(model, x.to(common.device), labels, threat, common.batch, unit.bounds)

@@ -8,7 +8,7 @@ import torch
 from ccat.attacking import BLOCK, blocks_in
 from ccat.attacking.case import block_of
 from ccat.attacking.worst import NOBODY
-from ccat.bounds import certify
+from ccat.bounds import Bounds, certify
 from ccat.data import counted, split_of
 from ccat.errors import PipelineError
 from ccat.evaluation.results import RunOutcomes
@@ -72,7 +72,11 @@ def _certificates(run: Run, outcomes: RunOutcomes, sample: int, device: str) -> 
             continue
         x, y = block_of(images.x, images.y, condition.source, 0)
         x, y = (part[: min(sample, len(stored))].to(device) for part in (x, y))
-        again = certify(model, x, None if condition.on_noise else y, condition.threat)
+        bounds: Bounds = (
+            "linear" if run.certificates.bounds_of(condition) == "linear" else "interval"
+        )
+        labels = None if condition.on_noise else y
+        again = certify(model, x, labels, condition.threat, bounds=bounds)
         first = stored[: len(x)]
         off = (again.wrong != first.wrong) | (np.abs(again.score - first.score) > _TOLERANCE)
         if off.any():

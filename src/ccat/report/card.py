@@ -164,7 +164,7 @@ def _legend(evaluation: Evaluation) -> list[str]:
         f"in brackets 95 % intervals.",
         f"at least: what attacks found, {definitions(rates.ATTACK_RATES[:1])} On noise (distal) "
         f"{definitions(rates.NOISE_RATES[:1])}",
-        "at most: what interval bounds prove; – no bound. no rejection: what attacks found where "
+        "at most: what bounds prove; – no bound. no rejection: what attacks found where "
         "everything is accepted. planted: errors planted on purpose that the attacks found.",
         "* training has seen this threat. ‡ there is a reason to doubt the number, below.",
     ]

@@ -8,8 +8,8 @@ from ccat.report.table import REJECTED, Cell, Share, Table, at, definitions
 
 VACUOUS = 0.995  # from this error on a bound says nothing
 _WHY = (
-    "at most 100: interval bounds prove nothing here. They grow from layer to layer, unless "
-    "training keeps them small (docs/CERTIFICATES.md)."
+    "at most 100: the bounds prove nothing here. Intervals grow from layer to layer, unless "
+    "training keeps them small; `ccat certify --bounds linear` is tighter (docs/CERTIFICATES.md)."
 )
 
 
@@ -34,7 +34,7 @@ def certificates_table(evaluations: Sequence[Evaluation]) -> Table:
         f"In %. {REJECTED}",
         "certified: images for which no wrong answer that τ accepts is possible / all; on noise, "
         "no answer at all.",
-        f"at least: what attacks found; at most: what interval bounds allow, on the same images. "
+        f"at least: what attacks found; at most: what bounds allow, on the same images. "
         f"Both are {definitions(rates.ATTACK_RATES[:1])} distal: "
         f"{definitions(rates.NOISE_RATES[:1])}",
         "no rejection: the bound where everything is accepted.",

@@ -44,15 +44,24 @@ class CertificateFiles:
                     found[condition] = Outcome(wrong.numpy(), score.numpy())
         return dict(sorted(found.items(), key=lambda entry: entry[0].order))
 
-    def save(self, certificates: Mapping[Condition, Outcome], data: str) -> None:
-        """Store certificates on these data, in place of earlier ones."""
+    def bounds_of(self, condition: Condition) -> str:
+        """Return which bounds a stored certificate was made with."""
+        return str(self.folder.about(_name(condition), _ADVICE).get("bounds"))
+
+    def save(self, certificates: Mapping[Condition, Outcome], data: str, bounds: str) -> None:
+        """Store certificates on these data, made with certain bounds, in place of earlier ones."""
         for condition, one in certificates.items():
             self.folder.write_tensors(
-                f"{_FOLDER}/{file_name(condition.key)}.safetensors",
+                _name(condition),
                 {"wrong": torch.from_numpy(one.wrong), "score": torch.from_numpy(one.score)},
                 condition=condition.key,
+                bounds=bounds,
                 **self._of(data),
             )
 
     def _of(self, data: str) -> dict[str, str]:
         return {"weights": self.weights, "data": data}
+
+
+def _name(condition: Condition) -> str:
+    return f"{_FOLDER}/{file_name(condition.key)}.safetensors"
