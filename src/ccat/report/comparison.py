@@ -8,7 +8,7 @@ from ccat.evaluation.compare import Compared
 from ccat.evaluation.intervals import LEVEL
 from ccat.evaluation.proposition import Training, condition, solve
 from ccat.evaluation.results import Evaluation
-from ccat.report.table import ATTACKED, Share, Table, at, definitions
+from ccat.report.table import Share, Table, at, headlines
 from ccat.report.tables import conditions_of
 
 
@@ -41,7 +41,7 @@ def comparison_table(first: str, second: str, tpr: float, compared: Sequence[Com
         ("threat", "images", first, second, "difference", "p", *fails),
         rows,
         (
-            _headlines(),
+            headlines(),
             f"difference: {second} minus {first}; in brackets 95 % intervals, from resampling the "
             "images and those that chose τ, the same for both.",
             "p: of no difference, two-sided, from the same resamples: below 0.05 where the "
@@ -71,16 +71,8 @@ def seeds_table(groups: Mapping[str, Sequence[Evaluation]]) -> Table:
         columns = [[one.rates[clean.name].value for one in group], *under]
         rows.append((name, str(len(group)), *(_spread(column, len(group)) for column in columns)))
     head = ("recipe", "runs", clean.title, *(condition.title for condition in conditions))
-    legend = (f"Mean ± standard deviation over seeds. {_headlines()}",)
+    legend = (f"Mean ± standard deviation over seeds. {headlines()}",)
     return Table("seeds", f"Over seeds, {at(everyone)}", head, tuple(rows), legend)
-
-
-def _headlines() -> str:
-    clean, attack, noise = (
-        definitions(defined[:1])
-        for defined in (rates.CLEAN_RATES, rates.ATTACK_RATES, rates.NOISE_RATES)
-    )
-    return f"In %. On clean images {clean} Under a threat {attack} {ATTACKED} distal: {noise}"
 
 
 def _spread(values: Sequence[float], runs: int) -> str:
