@@ -68,8 +68,10 @@ def test_p_and_interval_are_those_of_a_literal_paired_bootstrap() -> None:
         errors = []
         for m, tau in zip((one, other), each, strict=True):
             clean, worst = pooled_outcome(m, m.groups[1])
-            drawn = (Outcome(given.wrong[rows], given.score[rows]) for given in (clean, worst))
-            errors.append(metrics.robust_error(*drawn, tau))
+            clean, worst = (
+                Outcome(given.wrong[rows], given.score[rows]) for given in (clean, worst)
+            )
+            errors.append(metrics.robust_error(clean, worst, float(tau)))
         values.append(errors[1] - errors[0])
     values.sort()
     found = compare(one, other, 0.9)[2]
@@ -126,11 +128,11 @@ def test_runs_that_are_equally_good_are_seldom_told_apart() -> None:
         one, other = (Outcome(g.random(300) < 0.3, g.random(300)) for _ in range(2))
         counts, taus = resamples(300, seed), np.full(REPLICATES, 0.2)
         drawn = [ERROR(each).resampled(counts, taus) for each in (one, other)]
-        estimates = [
+        first, second = (
             partial(percentiles, ERROR(each), 0.2, values)
             for each, values in zip((one, other), drawn, strict=True)
-        ]
-        below += difference(*estimates, drawn[1] - drawn[0])[1] < 0.05
+        )
+        below += difference(first, second, drawn[1] - drawn[0])[1] < 0.05
     assert 0.01 < below / times < 0.1
 
 
@@ -138,11 +140,11 @@ def test_one_of_none_is_no_certain_difference() -> None:
     """0 of 20 against 3 of 20: no resample of the first differs, and p still knows its bounds."""
     g = np.random.default_rng(0)
     drawn = g.binomial(20, 3 / 20, size=1000) / 20
-    rates = [partial(clopper_pearson, successes, 20) for successes in (0, 3)]
-    estimate, p = difference(*rates, drawn)
+    none, three, most = (partial(clopper_pearson, successes, 20) for successes in (0, 3, 15))
+    estimate, p = difference(none, three, drawn)
     assert estimate.low < 0 < estimate.high
     assert p > 0.05
-    _, certain = difference(rates[0], partial(clopper_pearson, 15, 20), np.full(1000, 0.75))
+    _, certain = difference(none, most, np.full(1000, 0.75))
     assert certain == pytest.approx(2 / 1001)
 
 

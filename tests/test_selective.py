@@ -15,6 +15,7 @@ from ccat.evaluation.at_coverage import COVERAGES, chosen
 from ccat.evaluation.confusion import attacked_answers, confusion
 from ccat.evaluation.evaluate import evaluate
 from ccat.evaluation.groups import headline, pooled_answers
+from ccat.evaluation.intervals import resampled_coverages, resampled_thresholds
 from ccat.evaluation.rates import COVERAGE, ERROR
 from ccat.evaluation.results import Answers, ClassAnswers, RunOutcomes
 from ccat.evaluation.selective import risk_coverage
@@ -164,6 +165,9 @@ def test_resampled_thresholds_are_over_all_calibration_images_too() -> None:
     for one in chosen(Outcome(score < 0.3, score), seed=0):
         assert one.tau == pytest.approx(1 - one.coverage)
         assert np.mean(one.taus) == pytest.approx(1 - one.coverage, abs=0.02)
+    right = Outcome(np.zeros(100, dtype=bool), score)
+    (taus,) = resampled_coverages(right, [0.9], seed=3)
+    assert (taus == resampled_thresholds(right, 0.9, seed=3)).all(), "the same resamples"
 
 
 def test_what_rested_is_a_lower_bound_above_the_threshold_at_which_it_rested() -> None:

@@ -6,12 +6,13 @@ coverage is about all images. What τ then accepts of the counted images stands 
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ccat.evaluation.intervals import bootstrap, resampled_thresholds
+from ccat.evaluation.intervals import bootstrap, resampled_coverages
 from ccat.evaluation.outcome import Floats, Outcome
 from ccat.evaluation.rates import Levels
 from ccat.evaluation.results import AtCoverage, Selective
@@ -28,19 +29,19 @@ class Chosen(NamedTuple):
     taus: Floats
 
 
-def chosen(calibration: Outcome, seed: int) -> list[Chosen]:
+@lru_cache(maxsize=16)  # a run is evaluated at several thresholds, which change nothing here
+def chosen(calibration: Outcome, seed: int) -> tuple[Chosen, ...]:
     """Return the thresholds of the coverages that tables show.
 
     Args:
         calibration: The outcome of the calibration images, right or wrong.
         seed: Of the resamples.
     """
-    # As if all were right: a TPR over all images is a coverage.
-    everyone = Outcome(np.zeros(len(calibration), dtype=np.bool_), calibration.score)
-    return [
-        Chosen(each, tau_at_coverage(everyone, each), resampled_thresholds(everyone, each, seed))
-        for each in COVERAGES
-    ]
+    resampled = resampled_coverages(calibration, COVERAGES, seed)
+    return tuple(
+        Chosen(each, tau_at_coverage(calibration, each), taus)
+        for each, taus in zip(COVERAGES, resampled, strict=True)
+    )
 
 
 def selective(

@@ -6,6 +6,7 @@ exact one of Clopper & Pearson at that τ: where few or nearly all examples coun
 little to vary.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -49,6 +50,23 @@ def resampled_thresholds(
         positives = np.sort(calibration.score[rows][~calibration.wrong[rows]])
         taus.append(accepting(positives, exact(tpr)))
     return np.array(taus)
+
+
+def resampled_coverages(
+    calibration: Outcome, coverages: Sequence[float], seed: int, replicates: int = REPLICATES
+) -> list[Floats]:
+    """Return for each coverage the τ that each resample of the calibration examples chooses, (B,).
+
+    The resamples are those of `resampled_thresholds`; right or wrong, every example counts.
+    """
+    generator = np.random.default_rng([seed, len(calibration), 1])
+    shares = [exact(coverage) for coverage in coverages]
+    taus = np.empty((len(shares), replicates))
+    for column in taus.T:
+        drawn = calibration.score[generator.integers(len(calibration), size=len(calibration))]
+        drawn.sort()
+        column[:] = [accepting(drawn, share) for share in shares]
+    return list(taus)
 
 
 def bootstrap(levels: Levels, tau: float, counts: NDArray[np.int16], taus: Floats) -> Estimate:
