@@ -14,7 +14,9 @@ from synthetic import JUDGE, L2_3, LINF, NOISE, detected, literal_failures, run_
 
 from ccat.evaluation import rates
 from ccat.evaluation.evaluate import evaluate
-from ccat.evaluation.groups import pooled_answers
+from ccat.evaluation.groups import headline, pooled_answers, pooled_outcome
+from ccat.evaluation.rates import COVERAGE
+from ccat.evaluation.selective import risk_coverage
 from ccat.report.formats import percent
 from ccat.report.page import Section
 from ccat.report.save import save_report
@@ -261,14 +263,73 @@ def test_curves_gallery_and_other_controls(shown: Page) -> None:
     assert main_rows(shown) == expected_rows(None), "an empty field is each run's own threshold"
     shown.select_option("#curve-threat", "test L2:3")
     found = evaluate(RUNS[0], 0.9)
-    dot = shown.eval_on_selector(
-        "#rate-chart circle", "dot => [dot.getAttribute('cx'), dot.getAttribute('cy')].map(Number)"
-    )
-    assert dot == pytest.approx(
-        [46 + found.tau * 356, 240 - found.attacks[1].pooled.headline.value * 230], abs=0.01
-    )
+    shown.select_option("#curve-over", "tau")
+    value = found.attacks[1].pooled.headline.value
+    assert dots(shown)[0] == pytest.approx(place(found.tau, value), abs=0.01)
     shown.select_option("#gallery-threat", "test L2:3")
     assert "not kept" in (shown.text_content("#gallery") or "")
+
+
+def dots(tab: Page) -> list[list[float]]:
+    found: list[list[float]] = tab.eval_on_selector_all(
+        "#rate-chart circle",
+        "dots => dots.map(dot => [dot.getAttribute('cx'), dot.getAttribute('cy')].map(Number))",
+    )
+    return found
+
+
+def place(x: float, y: float) -> list[float]:
+    """Where a chart draws a point."""
+    return [46 + x * 356, 240 - y * 230]
+
+
+@browser
+@pytest.mark.parametrize("condition", [LINF, NOISE], ids=["images", "noise"])
+def test_runs_are_compared_over_the_coverage_of_clean_images(
+    shown: Page, condition: Condition
+) -> None:
+    shown.select_option("#curve-threat", condition.key)
+    assert shown.input_value("#curve-over") == "coverage", "unless asked otherwise"
+    assert "over the share of clean images" in (shown.text_content("#rate-caption") or "")
+    drawn = shown.eval_on_selector_all(
+        "#rate-chart path", "paths => paths.map(path => path.getAttribute('d'))"
+    )
+    marks = dots(shown)
+    assert len(drawn) == len(marks) == len(RUNS)
+    for one, d, mark in zip(RUNS, drawn, marks, strict=True):
+        (group,) = (group for group in one.groups if group.condition == condition)
+        clean, levels = pooled_outcome(one, group)[0], headline(one, group)
+        curve = risk_coverage(levels, COVERAGE(clean))
+        points = [list(map(float, point.split())) for point in re.findall(r"[^ML]+", d)]
+        expected = map(place, curve.coverage, curve.risk)
+        np.testing.assert_allclose(points, list(expected), atol=0.006)
+        tau = evaluate(one, 0.9).tau
+        assert mark == pytest.approx(place((clean.score >= tau).mean(), levels.at(tau)), abs=0.01)
+    assert shown.locator("#rate-chart line").count() == 0
+    shown.fill("#tau-number", "0.8")
+    rings = [mark for mark in dots(shown) if mark not in marks]
+    assert shown.locator("#rate-chart circle.ring").count() == len(RUNS)
+    (group,) = (group for group in RUNS[0].groups if group.condition == condition)
+    clean, levels = pooled_outcome(RUNS[0], group)[0], headline(RUNS[0], group)
+    assert rings[0] == pytest.approx(place((clean.score >= 0.8).mean(), levels.at(0.8)), abs=0.01)
+    shown.select_option("#curve-over", "tau")
+    assert shown.locator("#rate-chart .ring").count() == 0
+    assert shown.locator("#rate-chart line").count() == 1
+    assert "over the threshold τ" in (shown.text_content("#rate-caption") or "")
+    for one, mark in zip(RUNS, dots(shown), strict=True):
+        assert mark[0] == pytest.approx(place(evaluate(one, 0.9).tau, 0)[0], abs=0.01)
+
+
+@browser
+def test_long_curves_are_thinned_and_keep_their_ends(shown: Page) -> None:
+    for count in (1, 2, 299, 300, 301, 599, 1000, 9000):
+        kept = shown.evaluate(
+            "count => every(Float64Array.from({length: count}, (_, n) => n), 300)", count
+        )
+        assert len(kept) == min(count, 300)
+        assert (kept[0], kept[-1]) == (0, count - 1)
+        assert kept == sorted(set(kept))
+    assert shown.evaluate("every(Float64Array.of(1, 1, 2, 2, 2), 300)") == [1, 2]
 
 
 @browser

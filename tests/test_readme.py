@@ -73,7 +73,7 @@ def test_the_model_of_your_own_in_the_readme_is_attacked_and_evaluated(
         "y_val": labels[6:],
     }
     exec(compile(block.replace("standard", "demo"), "README.md", "exec"), names)
-    assert "| model |" in capsys.readouterr().out
+    assert "| model  " in capsys.readouterr().out
     assert (names["x_adv"] - images[:6]).abs().max() <= 8 / 255 + 1e-6
 
 
@@ -150,7 +150,7 @@ def test_the_examples_of_the_api_run(
     names: dict[str, Any] = {"__name__": "__main__"}
     exec(compile("\n".join(blocks("python", API)), "API.md", "exec"), names)
     shown = capsys.readouterr().out
-    assert "| model | " in shown
+    assert "| model  " in shown
     assert "towards_grey" in shown
     assert names["scores"].shape == (50,)
 

@@ -59,11 +59,11 @@ def test_the_folder_holds_tables_and_figures(site: Path) -> None:
     files = {
         str(file.relative_to(site.parent)) for file in site.parent.rglob("*") if file.is_file()
     }
-    names = ["main", "thresholds", "unseen", "attacks", "strongest"]
+    names = ["main", "thresholds", "unseen", "coverage", "attacks", "strongest", "confusion"]
     expected = {f"tables/{name}.{ending}" for name in names for ending in ("md", "csv", "tex")}
     expected |= {
         f"figures/{name}.{ending}"
-        for name in ("robust-error", "roc", "confidences")
+        for name in ("robust-error", "risk-coverage", "roc", "confidences")
         for ending in ("svg", "pdf", "png")
     }
     assert files == expected | {"index.html"}

@@ -15,12 +15,17 @@ from synthetic import (
     run_outcomes,
 )
 
+from ccat.cli.tabulate import TABLES
 from ccat.evaluation import rates
 from ccat.evaluation.evaluate import evaluate
+from ccat.evaluation.groups import pooled_outcome
 from ccat.evaluation.rates import ATTACK_RATES
 from ccat.evaluation.results import (
+    AtCoverage,
+    ClassAnswers,
     Evaluation,
     Pooled,
+    Selective,
     UnderAttack,
     UnderCorruption,
 )
@@ -31,8 +36,9 @@ from ccat.report import (
     tables,
     to_json,
 )
-from ccat.report.formats import shown
-from ccat.report.table import Share, Table
+from ccat.report.confusion import confusion_table
+from ccat.report.formats import percent, shown
+from ccat.report.table import Number, Share, Table
 
 
 def several_kinds() -> list[Evaluation]:
@@ -68,6 +74,10 @@ def test_the_document_follows_its_schema() -> None:
         (("images",), 0),
         (("notes",), "text"),
         (("held_out",), 100),
+        (("selective", "aurc"), 1.5),
+        (("attacks", 0, "selective", "at", 0, "rate"), 0.5),
+        (("confusion", 0, "accepted", "0"), -1),
+        (("confusion", 0, "rejected"), None),
     ],
 )
 def test_a_wrong_document_does_not_follow_the_schema(place: tuple[Any, ...], value: Any) -> None:
@@ -84,7 +94,8 @@ def test_a_wrong_document_does_not_follow_the_schema(place: tuple[Any, ...], val
 def test_the_schema_describes_every_field_and_every_rate() -> None:
     schema = json_schema()
     defined = schema["$defs"]
-    for kind in (Evaluation, UnderAttack, Pooled, UnderCorruption):
+    kinds = (Evaluation, UnderAttack, Pooled, UnderCorruption, Selective, AtCoverage, ClassAnswers)
+    for kind in kinds:
         properties = defined[kind.__name__]["properties"]
         assert list(properties) == [field.name for field in fields(kind)]
         assert all(len(one["description"]) > 10 for one in properties.values())
@@ -109,8 +120,10 @@ def test_tables_hold_what_was_evaluated() -> None:
         for seed in (0, 1)
     ]
     made = {table.name: table for table in tables(at)}
-    assert list(made) == ["main", "thresholds", "unseen", "attacks", "strongest"]
-    main = dict(zip(made["main"].head, made["main"].rows[1], strict=True))
+    names = ["main", "thresholds", "unseen", "coverage", "attacks", "strongest", "confusion"]
+    assert list(made) == names
+    assert [name for name in TABLES if name in made] == names, "printed in the same order"
+    main = dict(zip(made["main"].head, made["main"].rows[2], strict=True))
     assert list(main)[:5] == ["run", "Err", "coverage", "τ", "TPR"]
     assert main["coverage"] == Share.of(at[1][0].rates["coverage"])
     assert main["Linf:0.3"] == Share.of(at[1][0].attacks[0].pooled.headline, "*")
@@ -119,12 +132,92 @@ def test_tables_hold_what_was_evaluated() -> None:
     assert len(made["attacks"].rows) == 2 * (3 + 2 + 2)
     for table in made.values():
         assert "τ" in "".join(table.legend)
-        if table.name != "strongest":
+        if table.name not in ("strongest", "confusion"):
             assert "RErr = wrong and accepted / accepted" in "".join(table.legend)
     assert "Err = wrong / accepted; coverage = accepted / all" in made["main"].legend[1]
     for rate in ATTACK_RATES:
         assert rate.title in made["attacks"].head
         assert f"{rate.title} = {rate.meaning}" in "".join(made["attacks"].legend)
+
+
+def test_the_main_table_says_what_a_run_is_worth_if_nothing_is_rejected() -> None:
+    m = corrupted(run_outcomes())
+    found = evaluate(m, 0.9)
+    (main, *_) = tables([[found]])
+    row = dict(zip(main.head, main.rows[1], strict=True))
+    assert row["run"] == "run, nothing rejected"
+    clean, worst = pooled_outcome(m, m.groups[0])
+    assert row["Err"] == Share(float(m.clean_answers.outcome.wrong.mean()))
+    assert (row["coverage"], row["τ"], row["TPR"]) == (Share(1.0), "–", Share(1.0))
+    assert row["Linf:0.3"] == Share((clean.wrong | worst.wrong).mean(), None, "*")
+    assert row["distal Linf:0.3"] == "–"
+    wrong = [one.answers.outcome.wrong.mean() for one in m.corrupted]
+    assert shown(row["set-c"]) == percent(float(sum(wrong) / len(wrong)))
+    assert row["images"] == "100"
+    assert any(line.startswith("nothing rejected: ") for line in main.legend)
+    (main, *_) = tables([[evaluate(m, tau=-math.inf)]])
+    assert [row[0] for row in main.rows] == ["run"], "there the run itself rejects nothing"
+
+
+def test_the_table_of_equal_coverage_holds_what_was_evaluated() -> None:
+    rested = run_outcomes()
+    rested = replace(rested, attempts=tuple(replace(a, rest_at=0.9) for a in rested.attempts))
+    at = [evaluate(run_outcomes(), 0.9), evaluate(replace(rested, run="rested"), 0.9)]
+    (table,) = (one for one in tables([[one] for one in at]) if one.name == "coverage")
+    assert [row[:2] for row in table.rows] == [
+        (run, threat)
+        for run in ("run", "rested")
+        for threat in ("clean", "Linf:0.3*", "L2:3", "distal Linf:0.3")
+    ]
+    assert table.head[2:6] == ("AURC", "AUGRC", "at 99 %", "reached at 99 %")
+    clean, linf, _, noise = (
+        dict(zip(table.head, row, strict=True)) for row in (*table.rows[:3], table.rows[7])
+    )
+    assert clean["AURC"] == Number(100 * at[0].selective.aurc, 2)
+    assert clean["at 95 %"] == Share.of(at[0].selective.at[1].rate)
+    assert clean["reached at 95 %"] == Share(at[0].selective.at[1].reached)
+    under = at[0].attacks[0].selective
+    assert linf["AUGRC"] == Number(100 * under.augrc, 2)
+    assert linf["at 80 %"] == Share.of(under.at[3].rate)
+    assert shown(noise["AURC"]) == "–"
+    assert noise["at 80 %"] == Share.of(at[1].attacks[2].selective.at[3].rate, "+")
+    lower = table.rows[5]
+    assert shown(lower[2]) == f"{100 * under.aurc:.2f}+"
+    assert "+ a lower bound" in table.legend[-1]
+    (alone,) = (one for one in tables([at[:1]]) if one.name == "coverage")
+    assert "lower bound" not in "".join(alone.legend)
+
+
+def test_the_rows_of_a_confusion_matrix_sum_to_100_percent() -> None:
+    names = tuple("kjihgfedcb")
+    m = replace(run_outcomes(), classes=names)
+    found = evaluate(m, tau=0.7)
+    (table,) = (one for one in tables([[found]]) if one.name == "confusion")
+    end = table.head.index("rejected")
+    assert table.head[:end] == ("run", "threat", "class", *names), "in the order of the classes"
+    assert [row[1] for row in table.rows[::10]] == ["clean", "Linf:0.3*", "L2:3"]
+    for row in table.rows:
+        shares = [cell.value for cell in row[3 : end + 1] if isinstance(cell, Share)]
+        assert sum(shares) == pytest.approx(1)
+    of_h = dict(zip(table.head, table.rows[3], strict=True))
+    third = found.confusion[3]
+    assert of_h["h"] == Share(third.accepted["h"] / third.images)
+    assert (of_h["coverage"], of_h["Err"]) == (Share(third.coverage), Share(third.error))
+    assert of_h["images"] == str((m.labels == 3).sum())
+
+
+def test_many_classes_have_no_column_each() -> None:
+    evaluation = evaluate(run_outcomes(), 0.9)
+    for count in (20, 21):
+        classes = tuple(map(str, range(count)))
+        one = ClassAnswers("0", 21, 1, dict.fromkeys(classes[:20], 1))
+        others = tuple(ClassAnswers(each, 1, 1, {}) for each in classes[1:])
+        made = confusion_table([replace(evaluation, confusion=(one, *others), attacks=())])
+        assert made.head[3:-4] == (classes if count == 20 else ("right", "wrong"))
+        assert sum(cell.value for cell in made.rows[0][3:-3] if isinstance(cell, Share)) == (
+            pytest.approx(1)
+        )
+    assert made.rows[0][3:6] == (Share(1 / 21), Share(19 / 21), Share(1 / 21))
 
 
 TABLE = Table(

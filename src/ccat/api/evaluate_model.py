@@ -80,7 +80,7 @@ class Result:
 
         Args:
             name: main (Err, coverage, RErr of every threat, with 95 % intervals), thresholds,
-                unseen, attacks, or strongest.
+                unseen, coverage, attacks, strongest, or confusion.
         """
         found = {table.name: table for table in tables([[self.evaluation]])}
         if name not in found:

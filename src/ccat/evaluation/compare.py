@@ -4,11 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ccat.evaluation import rates
+from ccat.evaluation.difference import difference
 from ccat.evaluation.groups import headline
-from ccat.evaluation.intervals import LEVEL, Estimate, bootstrap, resampled_thresholds, resamples
+from ccat.evaluation.intervals import (
+    LEVEL,
+    Estimate,
+    exact_interval,
+    percentiles,
+    resampled_thresholds,
+    resamples,
+)
 from ccat.evaluation.outcome import Floats, threshold
 from ccat.evaluation.rates import Levels
 from ccat.evaluation.run_outcomes import RunOutcomes
@@ -28,11 +34,11 @@ class Compared:
         second: The rate of the second run.
         difference: The second minus the first, its interval from resampling the images and those
             that choose τ, the same ones for both runs.
+        p: How surprising so large a difference is if there is none, over images and τ, from the
+            same resamples as the interval: below 0.05 if and only if that leaves zero out.
         only_first_fails: The number of images that only the first run answers wrongly and accepts;
             on noise, that it accepts.
         only_second_fails: The same for the second run.
-        p: Of McNemar's exact test over all images at these thresholds: how surprising so uneven a
-            split of the disagreements is if both fail as often.
     """
 
     condition: "Condition | None"
@@ -40,9 +46,9 @@ class Compared:
     first: Estimate
     second: Estimate
     difference: Estimate
+    p: float
     only_first_fails: int
     only_second_fails: int
-    p: float
 
 
 def compare(
@@ -79,31 +85,37 @@ def _compared(
     seed: int,
 ) -> Compared:
     counts = resamples(len(pair[0].part), seed)
-    values = [levels.resampled(counts, tau) for levels, tau in zip(pair, moving, strict=True)]
-    low, high = np.quantile(values[1] - values[0], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     one, other = (
-        bootstrap(levels, tau, counts, each)
+        _Resampled(levels, tau, levels.resampled(counts, each))
         for levels, tau, each in zip(pair, taus, moving, strict=True)
     )
+    found, p = difference(one.at_level, other.at_level, other.values - one.values)
     fails = [levels.part >= tau for levels, tau in zip(pair, taus, strict=True)]
-    only = int((fails[0] & ~fails[1]).sum()), int((fails[1] & ~fails[0]).sum())
-    value = other.value - one.value
-    if one.value in (0, 1) or other.value in (0, 1):
-        # Resampling has nothing to vary in one of them: combine the bounds of the two intervals.
-        low = min(low, value - np.hypot(other.value - other.low, one.high - one.value))
-        high = max(high, value + np.hypot(other.high - other.value, one.value - one.low))
-    difference = Estimate(value, min(float(low), value), max(float(high), value))
-    images = len(pair[0].part)
-    return Compared(condition, images, one, other, difference, *only, p=mcnemar(*only))
+    return Compared(
+        condition=condition,
+        images=len(pair[0].part),
+        first=one.at_level(LEVEL),
+        second=other.at_level(LEVEL),
+        difference=found,
+        p=p,
+        only_first_fails=int((fails[0] & ~fails[1]).sum()),
+        only_second_fails=int((fails[1] & ~fails[0]).sum()),
+    )
 
 
-def mcnemar(only_first: int, only_second: int) -> float:
-    """Return the two-sided p-value of McNemar's exact test."""
-    # Imported here because it takes a second, in every worker process.
-    from scipy.stats import binomtest  # noqa: PLC0415
+@dataclass(frozen=True, eq=False)
+class _Resampled:
+    """A rate of one run at its τ, and its values on resamples."""
 
-    trials = only_first + only_second
-    return float(binomtest(only_first, trials).pvalue) if trials else 1.0
+    levels: Levels
+    tau: float
+    values: Floats
+
+    def at_level(self, level: float) -> Estimate:
+        """Return the rate with its interval at a level; as `bootstrap` does where it is 0.95."""
+        if not (self.levels.whole >= self.tau).any():
+            return exact_interval(self.levels, self.tau, level)
+        return percentiles(self.levels, self.tau, self.values, level)
 
 
 def by_recipe(runs: Sequence[RunOutcomes]) -> dict[str, list[RunOutcomes]]:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ccat.evaluation.groups import accepted_errors, singles, without_gradient
-from ccat.evaluation.outcome import threshold
+from ccat.evaluation.groups import accepted_errors, rested_at, singles, without_gradient
 from ccat.evaluation.run_outcomes import Group, RunOutcomes
 
 if TYPE_CHECKING:
@@ -143,14 +142,13 @@ def _still_paying(run: RunOutcomes, group: Group, tau: float) -> str:
 
 
 def _rested(run: RunOutcomes, group: Group, tau: float) -> str:
-    rests = {run.attempts[member].rest_at for member in group.members} - {None}
-    for rest in sorted(one for one in rests if one is not None):
-        if tau > threshold(run.calibration, rest) + 1e-12:
-            return (
-                f"attacks on an image ended once it was accepted at the τ of {100 * rest:g} % TPR, "
-                f"which lies below this τ: the number is a lower bound"
-            )
-    return ""
+    rest = rested_at(run, group, tau)
+    if rest is None:
+        return ""
+    return (
+        f"attacks on an image ended once it was accepted at the τ of {100 * rest:g} % TPR, "
+        f"which lies below this τ: the number is a lower bound"
+    )
 
 
 def _few(run: RunOutcomes, tau: float) -> str:

@@ -10,13 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccat.evaluation import metrics, rates
+from ccat.evaluation.at_coverage import Chosen, chosen, selective
 from ccat.evaluation.certified import between
+from ccat.evaluation.confusion import attacked_answers, by_class
 from ccat.evaluation.doubts import doubts
 from ccat.evaluation.groups import (
     accepted_errors,
     asked,
     families,
+    headline,
     pooled_outcome,
+    rested_at,
     singles,
     without_gradient,
 )
@@ -29,13 +33,14 @@ from ccat.evaluation.intervals import (
     resamples,
 )
 from ccat.evaluation.outcome import Floats, Outcome, threshold
-from ccat.evaluation.rates import FPR_OF_WRONG, Levels, Rate, rates_of
+from ccat.evaluation.rates import COVERAGE, ERROR, FPR_OF_WRONG, Levels, Rate, rates_of
 from ccat.evaluation.results import (
     Certified,
     Evaluation,
     Group,
     Pooled,
     RunOutcomes,
+    Selective,
     UnderAttack,
     UnderCorruption,
 )
@@ -155,11 +160,12 @@ def evaluate(
         seed: Of the resamples that intervals come from.
     """
     if tau is None:
-        chosen = threshold(run.calibration, tpr)
-        at = _Threshold(chosen, resampled_thresholds(run.calibration, tpr, seed), seed)
+        taus = resampled_thresholds(run.calibration, tpr, seed)
+        at = _Threshold(threshold(run.calibration, tpr), taus, seed)
     else:
         at = _Threshold(tau, np.full(REPLICATES, float(tau)), seed)
-    clean = run.clean_answers.outcome
+    clean, equal = run.clean_answers.outcome, chosen(run.calibration, seed)
+    counts = _counts(len(clean), seed)
     return Evaluation(
         run=run.run,
         method=run.method,
@@ -171,7 +177,9 @@ def evaluate(
         calibration=len(run.calibration),
         rates=at.estimates(rates.CLEAN_RATES, clean),
         without_rejection={rate.name: rate(clean).at(-math.inf) for rate in rates.CLEAN_RATES},
-        attacks=tuple(_under_attack(run, group, at) for group in run.groups),
+        selective=selective(ERROR(clean), COVERAGE(clean), equal, counts),
+        confusion=by_class(run, run.clean_answers, at.tau),
+        attacks=tuple(_under_attack(run, group, at, equal) for group in run.groups),
         worst=_worst(run, at),
         unseen=_unseen(run, at),
         corruptions=under_corruption(run, at.tau),
@@ -180,7 +188,9 @@ def evaluate(
     )
 
 
-def _under_attack(run: RunOutcomes, group: Group, at: _Threshold) -> UnderAttack:
+def _under_attack(
+    run: RunOutcomes, group: Group, at: _Threshold, equal: Sequence[Chosen]
+) -> UnderAttack:
     ranked = sorted(singles(group), key=lambda one: -int(accepted_errors(run, one, at.tau).sum()))
     pooled = _pooled("worst case", run, group, at)
     return UnderAttack(
@@ -193,6 +203,24 @@ def _under_attack(run: RunOutcomes, group: Group, at: _Threshold) -> UnderAttack
         pooled=pooled,
         families=_families(run, group, at),
         strongest=tuple(_pooled(_single(run, one), run, one, at) for one in ranked[:STRONGEST]),
+        selective=_selective(run, group, equal, at.seed),
+        confusion=()
+        if group.condition.on_noise
+        else by_class(run, attacked_answers(run, group), at.tau),
+    )
+
+
+def _selective(run: RunOutcomes, group: Group, equal: Sequence[Chosen], seed: int) -> Selective:
+    """Return the headline over the coverage of the clean versions of the attacked images."""
+    rows = asked(run, group)
+    clean, _ = pooled_outcome(run, group)
+    return selective(
+        headline(run, group).among(rows),
+        COVERAGE(clean).among(rows),
+        equal,
+        _counts(len(rows), seed),
+        lambda tau: rested_at(run, group, tau) is not None,
+        areas=not group.condition.on_noise,
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ccat.evaluation.outcome import Floats, Integers, Outcome, worst, worst_of
+from ccat.evaluation.outcome import Floats, Integers, Outcome, threshold, worst, worst_of
 from ccat.evaluation.rates import ACCEPTED_NOISE, FPR, TPR, Levels, rates_of
 from ccat.evaluation.run_outcomes import Answers, Group, RunOutcomes
 
@@ -97,6 +97,18 @@ def accepted_errors(run: RunOutcomes, group: Group, tau: float) -> NDArray[np.bo
         mask = run.attempts[member].asked[: len(found)]
         found |= mask & one.outcome.wrong & (one.outcome.score >= tau)
     return found
+
+
+def rested_at(run: RunOutcomes, group: Group, tau: float) -> float | None:
+    """Return the TPR at whose τ attacks of a group ended on an image, if that lies below this τ.
+
+    What they found is a lower bound at this τ then. None where they went on far enough.
+    """
+    rests = {run.attempts[member].rest_at for member in group.members} - {None}
+    for rest in sorted(one for one in rests if one is not None):
+        if tau > threshold(run.calibration, rest) + 1e-12:
+            return rest
+    return None
 
 
 def without_gradient(run: RunOutcomes, group: Group) -> float:

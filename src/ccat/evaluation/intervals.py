@@ -6,6 +6,7 @@ exact one of Clopper & Pearson at that τ: where few or nearly all examples coun
 little to vary.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -51,6 +52,23 @@ def resampled_thresholds(
     return np.array(taus)
 
 
+def resampled_coverages(
+    calibration: Outcome, coverages: Sequence[float], seed: int, replicates: int = REPLICATES
+) -> list[Floats]:
+    """Return for each coverage the τ that each resample of the calibration examples chooses, (B,).
+
+    The resamples are those of `resampled_thresholds`; right or wrong, every example counts.
+    """
+    generator = np.random.default_rng([seed, len(calibration), 1])
+    shares = [exact(coverage) for coverage in coverages]
+    taus = np.empty((len(shares), replicates))
+    for column in taus.T:
+        drawn = calibration.score[generator.integers(len(calibration), size=len(calibration))]
+        drawn.sort()
+        column[:] = [accepting(drawn, share) for share in shares]
+    return list(taus)
+
+
 def bootstrap(levels: Levels, tau: float, counts: NDArray[np.int16], taus: Floats) -> Estimate:
     """Return a rate at τ with the percentile interval of its values on resamples.
 
@@ -60,26 +78,31 @@ def bootstrap(levels: Levels, tau: float, counts: NDArray[np.int16], taus: Float
         counts: How often each resample holds each example, (B, N).
         taus: The threshold of each resample, (B,).
     """
-    value, least = levels.at(tau), exact_interval(levels, tau)
-    if np.isnan(value) or not (levels.whole >= tau).any():
-        return least
-    low, high = np.nanquantile(levels.resampled(counts, taus), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Estimate(value, min(float(low), least.low), max(float(high), least.high))
+    if np.isnan(levels.at(tau)) or not (levels.whole >= tau).any():
+        return exact_interval(levels, tau)
+    return percentiles(levels, tau, levels.resampled(counts, taus))
 
 
-def exact_interval(levels: Levels, tau: float) -> Estimate:
+def percentiles(levels: Levels, tau: float, values: Floats, level: float = LEVEL) -> Estimate:
+    """Return a rate at τ with the percentile interval of given values on resamples, (B,)."""
+    least = exact_interval(levels, tau, level)
+    low, high = np.nanquantile(values, [(1 - level) / 2, (1 + level) / 2])
+    return Estimate(levels.at(tau), min(float(low), least.low), max(float(high), least.high))
+
+
+def exact_interval(levels: Levels, tau: float, level: float = LEVEL) -> Estimate:
     """Return a rate at τ with the interval of Clopper & Pearson, which takes τ as given."""
     part, whole = (int((each >= tau).sum()) for each in (levels.part, levels.whole))
     if whole:
-        return clopper_pearson(part, whole)
+        return clopper_pearson(part, whole, level)
     value = levels.at(tau)
     return Estimate(value, value, value) if np.isnan(value) else Estimate(value, 0.0, 1.0)
 
 
-def clopper_pearson(successes: int, trials: int) -> Estimate:
+def clopper_pearson(successes: int, trials: int, level: float = LEVEL) -> Estimate:
     """Return a share with its exact interval."""
     # Imported here because it takes a second, in every worker process.
     from scipy.stats import binomtest  # noqa: PLC0415
 
-    interval = binomtest(successes, trials).proportion_ci(LEVEL, "exact")
+    interval = binomtest(successes, trials).proportion_ci(level, "exact")
     return Estimate(successes / trials, float(interval.low), float(interval.high))

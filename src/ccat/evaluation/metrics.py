@@ -22,13 +22,18 @@ from ccat.evaluation.rates import (
     Tau,
     successful,
 )
+from ccat.evaluation.selective import RiskCoverage, tau_at_coverage
+from ccat.evaluation.selective import risk_coverage as curve_of
 
 __all__ = [
     "Curves",
     "Floats",
     "Outcome",
+    "RiskCoverage",
     "area",
     "auc",
+    "augrc",
+    "aurc",
     "coverage",
     "curves",
     "error",
@@ -36,7 +41,9 @@ __all__ = [
     "fpr_of_all",
     "fpr_of_correct",
     "outcome",
+    "risk_coverage",
     "robust_error",
+    "tau_at_coverage",
     "threshold",
     "tnr",
     "tpr",
@@ -102,6 +109,32 @@ def area(positives: Floats, negatives: Floats) -> float:
 
     truth = np.repeat([True, False], [len(positives), len(negatives)])
     return float(roc_auc_score(truth, np.concatenate([positives, negatives])))
+
+
+def risk_coverage(clean: Outcome, adversarial: Outcome | None = None) -> RiskCoverage:
+    """Return the error over the coverage of clean examples, at each of their scores.
+
+    The error is Err; with adversarial examples it is RErr.
+    """
+    risk = ERROR(clean) if adversarial is None else ROBUST_ERROR(clean, adversarial)
+    return curve_of(risk, COVERAGE(clean))
+
+
+def aurc(clean: Outcome, adversarial: Outcome | None = None) -> float:
+    """Return the area under the risk-coverage curve: the mean of Err or RErr over the coverages.
+
+    Each example counts once, with the error at the τ that is its clean score (Geifman et al. 2018).
+    """
+    return risk_coverage(clean, adversarial).aurc
+
+
+def augrc(clean: Outcome, adversarial: Outcome | None = None) -> float:
+    """Return the area under the generalised curve, of wrong and accepted / all (Traub et al. 2024).
+
+    The errors are divided by all examples instead of by the accepted ones, so that every error
+    weighs the same at every coverage.
+    """
+    return risk_coverage(clean, adversarial).augrc
 
 
 class Curves(NamedTuple):

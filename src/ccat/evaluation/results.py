@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 __all__ = [
     "Analysis",
     "Answers",
+    "AtCoverage",
     "AttemptOutcomes",
     "Certified",
+    "ClassAnswers",
     "Climb",
     "Corrupted",
     "Evaluation",
@@ -40,6 +42,7 @@ __all__ = [
     "Picture",
     "Pooled",
     "RunOutcomes",
+    "Selective",
     "UnderAttack",
     "UnderCorruption",
 ]
@@ -57,6 +60,76 @@ class Bounds:
 Share = Annotated[float, Bounds(0, 1)]
 Cost = Annotated[float, Bounds(0, nullable=False)]
 Count = Annotated[int, Bounds(1, nullable=False)]
+Tally = Annotated[int, Bounds(0, nullable=False)]
+
+
+@dataclass(frozen=True)
+class AtCoverage:
+    """A rate at the τ that accepts a share of clean images, at which runs can be compared.
+
+    Attributes:
+        asked: The share of the calibration images, right or wrong, that τ accepts at least.
+        tau: The largest threshold that does.
+        reached: The share of the counted images that τ accepts when they are clean; on noise, of
+            as many test images.
+        rate: Err on clean images, RErr under attack, the share accepted of noise.
+        lower_bound: Whether attacks on an image ended at a lower τ, so that the rate can only be
+            larger.
+    """
+
+    asked: Share
+    tau: float
+    reached: Share
+    rate: Estimate
+    lower_bound: bool
+
+
+@dataclass(frozen=True)
+class Selective:
+    """A rate over the coverage of clean images.
+
+    Attributes:
+        aurc: The area under the risk-coverage curve: the mean over the images of the rate at the
+            τ that is the clean score of the image; null on noise.
+        augrc: The area under the generalised risk-coverage curve: the same of what is wrong and
+            accepted / all images; null on noise.
+        lower_bound: Whether attacks on an image ended before τ reached the largest clean score, so
+            that both areas can only be larger.
+        at: The rate at equal coverages.
+    """
+
+    aurc: Share
+    augrc: Share
+    lower_bound: bool
+    at: tuple[AtCoverage, ...]
+
+
+@dataclass(frozen=True)
+class ClassAnswers:
+    """What the images of one class are answered at τ: a row of the confusion matrix.
+
+    Attributes:
+        label: The name of the class, or its number.
+        images: The number of its images.
+        rejected: How many of them are rejected.
+        accepted: How many are answered as a class and accepted, by class; others are left out.
+    """
+
+    label: str
+    images: Count
+    rejected: Tally
+    accepted: Mapping[str, Tally]
+
+    @property
+    def coverage(self) -> float:
+        """Accepted / all, of the images of this class."""
+        return 1 - self.rejected / self.images
+
+    @property
+    def error(self) -> float:
+        """Wrong / accepted, of the images of this class; 0 where none is accepted."""
+        accepted = self.images - self.rejected
+        return 1 - self.accepted.get(self.label, 0) / accepted if accepted else 0.0
 
 
 @dataclass(frozen=True)
@@ -141,17 +214,21 @@ class UnderAttack:
         pooled: The worst case over all attempts.
         families: The worst case over the attempts of each kind of attack.
         strongest: Single attempts, the strongest first.
+        selective: The headline of the worst case over the coverage of the same images when clean.
+        confusion: What the images of each class are answered in the worst case; empty on noise.
     """
 
     condition: "Condition"
     seen: bool
-    unfinished: Annotated[int, Bounds(0, nullable=False)]
+    unfinished: Tally
     no_gradient: Share
     doubts: tuple[Doubt, ...]
     planted: PlantedErrors | None
     pooled: Pooled
     families: tuple[Pooled, ...]
     strongest: tuple[Pooled, ...]
+    selective: Selective
+    confusion: tuple[ClassAnswers, ...]
 
     @property
     def mark(self) -> str:
@@ -195,6 +272,8 @@ class Evaluation:
         calibration: The number of other test images, which chose τ.
         rates: The rates on clean images at τ.
         without_rejection: The same where everything is accepted.
+        selective: Err on clean images over their coverage.
+        confusion: What the clean images of each class are answered.
         attacks: One entry for each condition that was attacked.
         worst: The worst case over all threats on test images; null if there is none, or each threat
             has a detector of its own.
@@ -215,6 +294,8 @@ class Evaluation:
     calibration: Count
     rates: Annotated[Mapping[str, Estimate], ("CLEAN_RATES",)]
     without_rejection: Annotated[Mapping[str, Share], ("CLEAN_RATES",)]
+    selective: Selective
+    confusion: tuple[ClassAnswers, ...]
     attacks: tuple[UnderAttack, ...]
     worst: Pooled | None = None
     unseen: Mapping[str, Pooled] = field(default_factory=dict)

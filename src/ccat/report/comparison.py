@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 
 from ccat.evaluation import rates
 from ccat.evaluation.compare import Compared
+from ccat.evaluation.intervals import LEVEL
 from ccat.evaluation.proposition import Training, condition, solve
 from ccat.evaluation.results import Evaluation
-from ccat.report.table import ATTACKED, Share, Table, at, definitions
+from ccat.report.table import Share, Table, at, headlines
 from ccat.report.tables import conditions_of
 
 
@@ -27,9 +28,9 @@ def comparison_table(first: str, second: str, tpr: float, compared: Sequence[Com
             Share.of(one.first),
             Share.of(one.second),
             Share.of(one.difference),
+            _p(one.p),
             str(one.only_first_fails),
             str(one.only_second_fails),
-            f"{one.p:.3f}" if one.p >= 0.001 else "<0.001",
         )
         for one in compared
     )
@@ -37,16 +38,23 @@ def comparison_table(first: str, second: str, tpr: float, compared: Sequence[Com
     return Table(
         f"compare-{first}-{second}".replace("/", "-"),
         f"{first} against {second}, each at its own τ at {100 * tpr:g} % TPR",
-        ("threat", "images", first, second, "difference", *fails, "p"),
+        ("threat", "images", first, second, "difference", "p", *fails),
         rows,
         (
-            _headlines(),
+            headlines(),
             f"difference: {second} minus {first}; in brackets 95 % intervals, from resampling the "
             "images and those that chose τ, the same for both.",
-            "An image fails if its answer is wrong and accepted, noise if it is accepted. p: "
-            "McNemar's exact test on the images where only one of the two fails.",
+            "p: of no difference, two-sided, from the same resamples: below 0.05 where the "
+            "interval of the difference leaves zero out.",
+            "An image fails if its answer is wrong and accepted, noise if it is accepted.",
         ),
     )
+
+
+def _p(p: float) -> str:
+    """Return p with three digits; "<0.050" where these alone would deny what the interval says."""
+    text = f"{p:.3f}"
+    return f"<{text}" if p < 1 - LEVEL and text == f"{1 - LEVEL:.3f}" else text
 
 
 def seeds_table(groups: Mapping[str, Sequence[Evaluation]]) -> Table:
@@ -63,16 +71,8 @@ def seeds_table(groups: Mapping[str, Sequence[Evaluation]]) -> Table:
         columns = [[one.rates[clean.name].value for one in group], *under]
         rows.append((name, str(len(group)), *(_spread(column, len(group)) for column in columns)))
     head = ("recipe", "runs", clean.title, *(condition.title for condition in conditions))
-    legend = (f"Mean ± standard deviation over seeds. {_headlines()}",)
+    legend = (f"Mean ± standard deviation over seeds. {headlines()}",)
     return Table("seeds", f"Over seeds, {at(everyone)}", head, tuple(rows), legend)
-
-
-def _headlines() -> str:
-    clean, attack, noise = (
-        definitions(defined[:1])
-        for defined in (rates.CLEAN_RATES, rates.ATTACK_RATES, rates.NOISE_RATES)
-    )
-    return f"In %. On clean images {clean} Under a threat {attack} {ATTACKED} distal: {noise}"
 
 
 def _spread(values: Sequence[float], runs: int) -> str:

@@ -1,4 +1,4 @@
-"""Figures for a paper: RErr over the threshold, ROC curves, confidences.
+"""Figures for a paper: RErr over threshold and coverage, ROC curves, confidences.
 
 One panel per condition; one colour per training method, in a palette that colour-blind readers can
 tell apart (Okabe & Ito).
@@ -19,8 +19,9 @@ from matplotlib.patches import Patch
 
 from ccat.evaluation.groups import headline, pooled_outcome, told_apart
 from ccat.evaluation.metrics import curves
-from ccat.evaluation.rates import FPR, TPR, rates_of, successful
+from ccat.evaluation.rates import COVERAGE, FPR, TPR, rates_of, successful
 from ccat.evaluation.results import Evaluation, Group, RunOutcomes
+from ccat.evaluation.selective import risk_coverage
 from ccat.files import write_whole
 
 if TYPE_CHECKING:
@@ -129,6 +130,7 @@ def figures(
     with rc_context(RC):
         drawn = {
             "robust-error": _headlines(runs, conditions),
+            "risk-coverage": _risk_coverage(runs, conditions),
             "confidences": _confidences(runs, conditions),
         }
         return drawn | ({"roc": _roc(runs, on_images)} if on_images else {})
@@ -149,6 +151,29 @@ def _headlines(runs: Sequence[Series], conditions: Sequence["Condition"]) -> Fig
             xlim=(-0.02, 1.02),
             ylim=(-2, 102),
             xticks=_TICKS,
+        )
+    _legend(figure, runs)
+    return figure
+
+
+def _risk_coverage(runs: Sequence[Series], conditions: Sequence["Condition"]) -> Figure:
+    """Draw the headlines over the coverage of the attacked images when they are clean."""
+    figure, panels = _panels(len(conditions))
+    for panel, condition in zip(panels, conditions, strict=True):
+        for run in runs:
+            if group := run.group(condition):
+                levels, tau = headline(run.outcomes, group), run.evaluation.tau
+                coverage = COVERAGE(pooled_outcome(run.outcomes, group)[0])
+                curve = risk_coverage(levels, coverage)
+                panel.plot(100 * curve.coverage, 100 * curve.risk, **run.line)
+                x, y = 100 * coverage.at(tau), 100 * levels.at(tau)
+                panel.plot([x], [y], "o", color=run.colour, markersize=4)
+        panel.set(
+            title=condition.title,
+            xlabel="clean coverage in %",
+            ylabel=f"{rates_of(condition)[0].title} in %",
+            xlim=(-2, 102),
+            ylim=(-2, 102),
         )
     _legend(figure, runs)
     return figure

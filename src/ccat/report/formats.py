@@ -126,7 +126,7 @@ def shown(cell: Cell) -> str:
     if math.isnan(cell.value):
         return "–"
     if isinstance(cell, Number):
-        return f"{cell.value:.{cell.digits}f}"
+        return f"{cell.value:.{cell.digits}f}{cell.mark}"
     if cell.interval is None:
         return f"{percent(cell.value)}{cell.mark}"
     to = " to " if cell.interval[0] < 0 else "–"

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ccat.evaluation import rates
 from ccat.evaluation.groups import pooled_answers, pooled_outcome, told_apart
-from ccat.evaluation.rates import FPR, TPR, Levels, Rate, rates_of, successful
+from ccat.evaluation.rates import COVERAGE, FPR, TPR, Levels, Rate, rates_of, successful
 from ccat.evaluation.results import Answers, Evaluation, Group, Picture, RunOutcomes
 from ccat.report.examples import png
 from ccat.report.figures import styles
@@ -121,6 +121,7 @@ def _attacked(run: RunOutcomes, group: Group, arrays: _Arrays) -> dict[str, Any]
         "rates": {
             rate.name: arrays.levels(rate(clean, adversarial)) for rate in rates_of(group.condition)
         },
+        "coverage": arrays.levels(COVERAGE(clean)),
         "roc": roc,
         "positives": arrays.index(positives),
         "negatives": arrays.index(negatives),

@@ -25,10 +25,11 @@ class Share(NamedTuple):
 
 
 class Number(NamedTuple):
-    """A number of another kind, and how many digits after the point are shown."""
+    """A number of another kind, how many digits after the point are shown, and a mark."""
 
     value: float
     digits: int
+    mark: str = ""
 
 
 Cell = str | Share | Number
@@ -67,6 +68,15 @@ UNFINISHED = "† attacks that were asked for are not finished, and the number c
 def definitions(defined: Sequence[Rate]) -> str:
     """Return what each rate divides by what: "Err = wrong / accepted; coverage = …"."""
     return "; ".join(rate.legend for rate in defined) + "."
+
+
+def headlines() -> str:
+    """Return what the first rate of clean images, of a threat and of noise divides by what."""
+    clean, attack, noise = (
+        definitions(defined[:1])
+        for defined in (rates.CLEAN_RATES, rates.ATTACK_RATES, rates.NOISE_RATES)
+    )
+    return f"In %. On clean images {clean} Under a threat {attack} {ATTACKED} distal: {noise}"
 
 
 def on_noise(defined: Sequence[Rate] | None = None) -> str:

@@ -8,6 +8,8 @@ from ccat.evaluation import rates
 from ccat.evaluation.evaluate import ALL, MEAN
 from ccat.evaluation.rates import ERROR, Rate
 from ccat.evaluation.results import Evaluation, Pooled, UnderAttack
+from ccat.report.confusion import confusion_table
+from ccat.report.coverage import coverage_table
 from ccat.report.table import (
     ASKED,
     ATTACKED,
@@ -25,6 +27,7 @@ from ccat.report.table import (
     on_noise,
     span,
 )
+from ccat.report.unrejected import UNREJECTED, unrejected_row
 
 if TYPE_CHECKING:
     from ccat.threats import Condition
@@ -42,15 +45,17 @@ def tables(evaluations: Sequence[Sequence[Evaluation]]) -> list[Table]:
     found = [
         *several,
         unseen_table(first),
+        coverage_table(first),
         attacks_table(first),
         strongest_table(first),
         corruptions_table(first),
+        confusion_table(first),
     ]
     return [main_table(first), *(table for table in found if len(table.head) > 1 and table.rows)]
 
 
 def main_table(evaluations: Sequence[Evaluation]) -> Table:
-    """Return one row per run: the rates on clean images, and the headline under each condition."""
+    """Return per run the rates on clean images and each condition's headline; and unrejected."""
     conditions = conditions_of(evaluations)
     sets = list(dict.fromkeys(c.set for one in evaluations for c in one.corruptions))
     before, after = clean_columns()
@@ -76,6 +81,8 @@ def main_table(evaluations: Sequence[Evaluation]) -> Table:
                 span(a.pooled.examples for a in one.attacks),
             )
         )
+        if one.tau > -math.inf:
+            rows.append(unrejected_row(one, before, after, conditions, sets))
     head = ("run", *(rate.title for rate in before), "τ", *(rate.title for rate in after))
     columns = (*head, *(condition.title for condition in conditions), *sets, "images")
     legend = (
@@ -83,6 +90,7 @@ def main_table(evaluations: Sequence[Evaluation]) -> Table:
         f"{definitions(rates.CLEAN_RATES)} Over {span(one.images for one in evaluations)} test "
         f"images; {span(one.calibration for one in evaluations)} others chose τ.",
         *(f"The interval of the {rate.title} takes τ as given." for rate in after),
+        UNREJECTED,
         *_headlines(conditions),
         *(f"{name}: {ERROR.title}, mean over corruptions." for name in sets),
         *([f"{SEEN} {_tries(evaluations, conditions)}"] if conditions else []),

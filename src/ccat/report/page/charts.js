@@ -1,4 +1,4 @@
-// Charts over all thresholds: a rate over τ, ROC curves, and histograms of confidences.
+// Charts over all thresholds: a rate over coverage or τ, ROC curves, histograms of confidences.
 
 const W = 420, H = 280, LEFT = 46, RIGHT = 18, TOP = 10, BOTTOM = 40;
 const X = (value) => LEFT + value * (W - LEFT - RIGHT);
@@ -32,9 +32,11 @@ function path(points, run) {
   const line = { stroke: colour(run), "stroke-width": 2, "stroke-dasharray": dashes(run) };
   return drawn("path", { d, fill: "none", ...line });
 }
-function dot(x, y, run) {
+function dot(x, y, run, filled = true) {
   const there = !Number.isNaN(x) && !Number.isNaN(y);
-  return there ? [drawn("circle", { cx: X(x), cy: Y(y), r: 5, fill: colour(run) })] : [];
+  const look = filled ? { fill: colour(run) }
+    : { fill: "none", stroke: colour(run), "stroke-width": 2, class: "ring" };
+  return there ? [drawn("circle", { cx: X(x), cy: Y(y), r: filled ? 5 : 7, ...look })] : [];
 }
 const upright = (x) => {
   const line = { x1: X(x), x2: X(x), y1: Y(0), y2: Y(1), stroke: "currentColor" };
@@ -42,28 +44,58 @@ const upright = (x) => {
 };
 const within = (tau) => Math.min(1, Math.max(0, tau));
 
+// What a rate is drawn over: the thresholds of its points, and where they lie.
+const OVER = {
+  coverage: {
+    name: "the share of clean images that is accepted",
+    label: "clean coverage in %",
+    right: 100,
+    taus: (attacked) => every(ascending(attacked.coverage[0]), 300),
+    x: (attacked, tau) => share(attacked.coverage, tau),
+    caption: "Runs can be compared where they accept as much. A ring marks the threshold chosen "
+      + "above.",
+  },
+  tau: {
+    name: "the threshold τ",
+    label: "threshold τ",
+    right: 1,
+    taus: () => GRID,
+    x: (attacked, tau) => within(tau),
+    caption: "A τ means something else in every run. The line marks the threshold chosen above.",
+  },
+};
+function every(levels, most) { // up to so many of ascending levels, each once, and both ends
+  const distinct = [...new Set(levels)];
+  const step = Math.max(1, (distinct.length - 1) / (most - 1));
+  const count = Math.floor((distinct.length - 1) / step + 1e-9) + 1;
+  return Array.from({ length: count }, (_, n) => distinct[Math.round(n * step)]);
+}
+
 function showCurves() {
   const condition = conditionOf(byId("curve-threat").value);
   if (!condition) return;
   options(byId("curve-rate"), condition.rates.map((rate) => [rate.name, rate.title]));
   const shown = condition.rates.find((rate) => rate.name === byId("curve-rate").value);
   const runs = data.runs.filter((run) => run.attacked[condition.key]);
-  const curves = axes("threshold τ", `${shown.title} in %`);
+  const over = OVER[byId("curve-over").value];
+  const curves = axes(over.label, `${shown.title} in %`, 1, over.right);
   const roc = axes("false positive rate in %", "true positive rate in %", 1, 100);
   for (const run of runs) {
     const attacked = run.attacked[condition.key], levels = attacked.rates[shown.name];
-    curves.push(path(GRID.map((tau) => [tau, share(levels, tau)]), run));
+    const point = (tau) => [over.x(attacked, tau), share(levels, tau)];
     const own = run.tau === null ? -Infinity : run.tau;
-    curves.push(...dot(within(own), share(levels, own), run));
+    curves.push(path(over.taus(attacked).map(point), run), ...dot(...point(own), run));
+    if (chosen !== null && over === OVER.coverage) curves.push(...dot(...point(chosen), run, false));
     if (attacked.roc) {
       const at = (tau) => [share(attacked.roc.x, tau), share(attacked.roc.y, tau)];
       roc.push(path([[0, 0], ...changes(attacked.roc).map(at), [1, 1]], run));
       roc.push(...dot(...at(own), run));
     }
   }
-  if (chosen !== null) curves.push(upright(within(chosen)));
-  byId("rate-chart").replaceChildren(chart(`${shown.title} over τ`, curves));
-  byId("rate-caption").textContent = `${shown.title} = ${shown.meaning}, over τ.`;
+  if (chosen !== null && over === OVER.tau) curves.push(upright(within(chosen)));
+  byId("rate-chart").replaceChildren(chart(`${shown.title} over ${over.name}`, curves));
+  byId("rate-caption").textContent = `${shown.title} = ${shown.meaning}, over ${over.name}. `
+    + over.caption;
   byId("roc-chart").replaceChildren(chart("ROC curve", roc));
   byId("roc-figure").hidden = condition.noise;
   byId("key").replaceChildren(

@@ -36,7 +36,7 @@ on("tau-number", "input", () => {
 });
 on("tau-own", "click", () => choose(null));
 on("second-rate", "change", showMain);
-for (const id of ["curve-threat", "curve-rate"]) on(id, "change", showCurves);
+for (const id of ["curve-threat", "curve-rate", "curve-over"]) on(id, "change", showCurves);
 for (const id of ["gallery-run", "gallery-threat"]) on(id, "change", showGallery);
 for (const id of ["examples-run", "examples-threat", "examples-through"]) on(id, "change", fresh);
 on("examples-filter", "input", fresh);

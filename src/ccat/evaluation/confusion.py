@@ -1,0 +1,73 @@
+"""The confusion matrix of a classifier that may reject: a column more, for what it rejects.
+
+Shapes: labels (N,), predicted (N,), score (N,); counts (K, K+1).
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ccat.evaluation.groups import pooled_answers
+from ccat.evaluation.outcome import Integers, Outcome
+from ccat.evaluation.results import Answers, ClassAnswers, Group, RunOutcomes
+
+
+def confusion(labels: Integers, answers: Answers, tau: float, classes: int) -> Integers:
+    """Return how many images of each class (row) are answered as each class (column) and accepted.
+
+    The last column counts the images that are rejected at τ.
+    """
+    accepted = answers.outcome.score >= tau
+    column = np.where(accepted, answers.predicted, classes)
+    places = labels * (classes + 1) + column
+    counts = np.bincount(places, minlength=classes * (classes + 1))
+    return counts.reshape(classes, classes + 1).astype(np.int64)
+
+
+def attacked_answers(run: RunOutcomes, group: Group) -> Answers:
+    """Return the answer to each attacked image that counts in RErr, at any τ.
+
+    It is the answer in the worst case; but where the clean image is wrong already, and more
+    confidently than any attempt left it, an attacker leaves it as it is. An answer is then wrong
+    and accepted exactly where RErr counts an error.
+    """
+    worst, _ = pooled_answers(run, group)
+    clean = run.clean[group.judge][: len(worst.predicted)]
+    keep = clean.outcome.wrong & (clean.outcome.score > worst.outcome.score)
+    return Answers(
+        np.where(keep, clean.predicted, worst.predicted),
+        Outcome(
+            worst.outcome.wrong | keep,
+            np.where(keep, clean.outcome.score, worst.outcome.score),
+        ),
+    )
+
+
+def by_class(run: RunOutcomes, answers: Answers, tau: float) -> tuple[ClassAnswers, ...]:
+    """Return what the first images of a run were answered, for each class that they are of.
+
+    Args:
+        run: What is known of the run: its labels and the names of its classes.
+        answers: The answers to its first images.
+        tau: The threshold.
+    """
+    labels = run.labels[: len(answers.predicted)]
+    largest = max(int(labels.max()), int(answers.predicted.max()))
+    counts = confusion(labels, answers, tau, largest + 1)
+    names = _names(run.classes, largest + 1)
+    return tuple(
+        ClassAnswers(
+            label=names[number],
+            images=int(row.sum()),
+            rejected=int(row[-1]),
+            accepted={names[n]: int(row[n]) for n in np.flatnonzero(row[:-1])},
+        )
+        for number, row in enumerate(counts)
+        if row.any()
+    )
+
+
+def _names(classes: Sequence[str], count: int) -> list[str]:
+    """Return the names of classes; their numbers where names are missing or not unique."""
+    known = len(classes) >= count and len(set(classes)) == len(classes)
+    return list(classes) if known else [str(number) for number in range(count)]
