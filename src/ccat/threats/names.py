@@ -208,22 +208,36 @@ def _read(text: str, kind: Any, where: str) -> Any:
 
 
 Source = Literal["test", "noise"]
-_SOURCES: dict[str, Source] = {"test": "test", "noise": "noise", "distal": "noise"}
+Goal = Literal["error", "rejection"]
+_KINDS: dict[str, tuple[Source, Goal]] = {
+    "test": ("test", "error"),
+    "noise": ("noise", "error"),
+    "distal": ("noise", "error"),
+    "reject": ("test", "rejection"),
+}
 
 
 @dataclass(frozen=True)
 class Condition:
     """A threat around test images, or around uniform noise, which has no right answer.
 
+    The attacker's goal is an error that is accepted, or the rejection of images that are correct.
     The threat is an `UnknownThreat` if it is of a class outside ccat that was not imported.
     """
 
     threat: Threat | UnknownThreat
     source: Source = "test"
+    goal: Goal = "error"
 
     def __post_init__(self) -> None:
         if self.source not in get_args(Source):
             raise ValueError(f"Condition: source must be 'test' or 'noise', not {self.source!r}")
+        if self.goal not in get_args(Goal):
+            raise ValueError(f"Condition: goal must be 'error' or 'rejection', not {self.goal!r}")
+        if self.on_noise and self.rejects:
+            raise ValueError(
+                "Condition: noise ought to be rejected, so rejection is a goal on test images only"
+            )
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -233,8 +247,8 @@ class Condition:
             ValueError: If the text does not name a threat.
         """
         first, _, rest = text.partition(" ")
-        source, name = (_SOURCES[first], rest) if first in _SOURCES else ("test", text)
-        return cls(read_threat(name), source)
+        kind, name = (first, rest) if first in _KINDS else ("test", text)
+        return cls(read_threat(name), *_KINDS[kind])
 
     @property
     def known_threat(self) -> Threat:
@@ -249,13 +263,14 @@ class Condition:
 
     @property
     def title(self) -> str:
-        """The condition as a heading of tables: "Linf:0.3", or "distal Linf:0.3" for noise."""
-        return f"distal {label(self.threat)}" if self.on_noise else label(self.threat)
+        """The condition as a heading: "Linf:0.3", "distal Linf:0.3", or "reject Linf:0.3"."""
+        kind = "reject " if self.rejects else "distal " if self.on_noise else ""
+        return kind + label(self.threat)
 
     @property
     def key(self) -> str:
-        """The condition as it is stored: "test Linf:0.3" or "noise Linf:0.3"."""
-        return f"{self.source} {label(self.threat)}"
+        """The condition as it is stored: "test Linf:0.3", "noise Linf:0.3", "reject Linf:0.3"."""
+        return f"{'reject' if self.rejects else self.source} {label(self.threat)}"
 
     @property
     def on_noise(self) -> bool:
@@ -263,9 +278,14 @@ class Condition:
         return self.source == "noise"
 
     @property
-    def order(self) -> tuple[bool, tuple[int, str, float, str]]:
-        """A key that sorts conditions: noise last, then by threat."""
-        return self.on_noise, order(self.threat)
+    def rejects(self) -> bool:
+        """True if the attacker wants correct images to be rejected."""
+        return self.goal == "rejection"
+
+    @property
+    def order(self) -> tuple[bool, bool, tuple[int, str, float, str]]:
+        """A key that sorts conditions: noise later, rejection last, then by threat."""
+        return self.rejects, self.on_noise, order(self.threat)
 
     @property
     def size(self) -> float:
@@ -274,4 +294,5 @@ class Condition:
 
     def includes(self, other: "Condition") -> bool:
         """Return True if what was found under `other` is allowed here too."""
-        return self.source == other.source and contains(self.threat, other.threat)
+        same = (self.source, self.goal) == (other.source, other.goal)
+        return same and contains(self.threat, other.threat)
