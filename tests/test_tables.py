@@ -19,8 +19,10 @@ from ccat.evaluation import rates
 from ccat.evaluation.evaluate import evaluate
 from ccat.evaluation.rates import ATTACK_RATES
 from ccat.evaluation.results import (
+    Availability,
     Evaluation,
     Pooled,
+    Stratified,
     UnderAttack,
     UnderCorruption,
 )
@@ -63,6 +65,7 @@ def test_the_document_follows_its_schema() -> None:
         (("attacks", 0, "pooled", "rates"), {}),
         (("attacks", 0, "pooled", "forwards"), None),
         (("attacks", 0, "condition", "source"), "train"),
+        (("attacks", 0, "condition", "goal"), "harm"),
         (("attacks", 0, "seen"), "yes"),
         (("rates", "error"), 0.5),
         (("images",), 0),
@@ -84,18 +87,19 @@ def test_a_wrong_document_does_not_follow_the_schema(place: tuple[Any, ...], val
 def test_the_schema_describes_every_field_and_every_rate() -> None:
     schema = json_schema()
     defined = schema["$defs"]
-    for kind in (Evaluation, UnderAttack, Pooled, UnderCorruption):
+    for kind in (Evaluation, UnderAttack, Pooled, UnderCorruption, Availability, Stratified):
         properties = defined[kind.__name__]["properties"]
         assert list(properties) == [field.name for field in fields(kind)]
         assert all(len(one["description"]) > 10 for one in properties.values())
     assert all(one["description"] for one in defined.values())
     assert defined["ConditionText"]["properties"]["threat"]["description"] == "Such as Linf:0.3."
-    attack, noise = defined["Pooled"]["properties"]["rates"]["anyOf"]
+    attack, noise, rejection = defined["Pooled"]["properties"]["rates"]["anyOf"]
     for listed, found in (
         (rates.CLEAN_RATES, defined["Evaluation"]["properties"]["rates"]),
         (rates.CORRUPTION_RATES, defined["UnderCorruption"]["properties"]["rates"]),
         (rates.ATTACK_RATES, attack),
         (rates.NOISE_RATES, noise),
+        (rates.REJECTION_RATES, rejection),
     ):
         described = {
             name: (one["title"], one["description"]) for name, one in found["properties"].items()

@@ -13,7 +13,10 @@ from ccat.report import FORMATS
 from ccat.report.table import Table
 from ccat.runs import Run
 
-TABLES = ("main", "thresholds", "unseen", "attacks", "strongest", "corruptions")
+TABLES = (
+    *("main", "thresholds", "unseen", "attacks", "strongest", "corruptions"),
+    *("availability", "stratified"),
+)
 TPRS = (0.99, 0.98, 0.95)
 
 

@@ -29,7 +29,8 @@ class Compared:
         difference: The second minus the first, its interval from resampling the images and those
             that choose τ, the same ones for both runs.
         only_first_fails: The number of images that only the first run answers wrongly and accepts;
-            on noise, that it accepts.
+            on noise, that it accepts; where the goal is rejection, that it classifies correctly
+            when clean, and rejects clean or as attacked.
         only_second_fails: The same for the second run.
         p: Of McNemar's exact test over all images at these thresholds: how surprising so uneven a
             split of the disagreements is if both fail as often.
@@ -85,7 +86,11 @@ def _compared(
         bootstrap(levels, tau, counts, each)
         for levels, tau, each in zip(pair, taus, moving, strict=True)
     )
-    fails = [levels.part >= tau for levels, tau in zip(pair, taus, strict=True)]
+    rejects = condition is not None and condition.rejects
+    fails = [
+        (levels.whole >= tau) & ~(levels.part >= tau) if rejects else levels.part >= tau
+        for levels, tau in zip(pair, taus, strict=True)
+    ]
     only = int((fails[0] & ~fails[1]).sum()), int((fails[1] & ~fails[0]).sum())
     value = other.value - one.value
     if one.value in (0, 1) or other.value in (0, 1):

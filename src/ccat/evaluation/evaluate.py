@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccat.evaluation import metrics, rates
+from ccat.evaluation.availability import availability, stratified
 from ccat.evaluation.doubts import doubts
 from ccat.evaluation.groups import (
-    accepted_errors,
     asked,
+    broken,
     families,
     pooled_outcome,
     singles,
@@ -165,11 +166,13 @@ def evaluate(
         unseen=_unseen(run, at),
         corruptions=under_corruption(run, at.tau),
         notes=run.notes,
+        availability=availability(run, at.tau, at.taus, seed),
+        stratified=stratified(run, at.tau, at.taus, seed),
     )
 
 
 def _under_attack(run: RunOutcomes, group: Group, at: _Threshold) -> UnderAttack:
-    ranked = sorted(singles(group), key=lambda one: -int(accepted_errors(run, one, at.tau).sum()))
+    ranked = sorted(singles(group), key=lambda one: -int(broken(run, one, at.tau).sum()))
     pooled = _pooled("worst case", run, group, at)
     return UnderAttack(
         condition=group.condition,
@@ -188,7 +191,7 @@ def _families(run: RunOutcomes, group: Group, at: _Threshold) -> tuple[Pooled, .
     """Return each kind of attack, in the order in which they were made, and what it added."""
     found, before = [], np.zeros(len(asked(run, group)), dtype=np.bool_)
     for name, part in families(run, group).items():
-        errors = accepted_errors(run, part, at.tau)[: len(before)]
+        errors = broken(run, part, at.tau)[: len(before)]
         added = float((errors & ~before).mean())
         found.append(replace(_pooled(name, run, part, at), added=added))
         before |= errors
@@ -205,7 +208,8 @@ def _single(run: RunOutcomes, group: Group) -> str:
 def _pooled(name: str, run: RunOutcomes, group: Group, at: _Threshold) -> Pooled:
     clean, adversarial = pooled_outcome(run, group)
     shown, rows = rates_of(group.condition), asked(run, group)
-    errors = float(accepted_errors(run, group, at.tau).mean())
+    errors = float(broken(run, group, at.tau).mean())
+    of_errors = not (group.condition.on_noise or group.condition.rejects)
     attempts = [run.attempts[member] for member in group.members]
     shares = [1 / attempt.examples for attempt in attempts]
     forwards, backwards, seconds = (
@@ -221,7 +225,7 @@ def _pooled(name: str, run: RunOutcomes, group: Group, at: _Threshold) -> Pooled
         added=errors,
         rates=at.estimates(shown, clean, adversarial, among=rows),
         without_rejection=shown[0](clean, adversarial).among(rows).at(-math.inf),
-        auc=math.nan if group.condition.on_noise else metrics.auc(clean, adversarial),
+        auc=metrics.auc(clean, adversarial) if of_errors else math.nan,
         forwards=forwards,
         backwards=backwards,
         seconds=seconds,
@@ -232,7 +236,11 @@ def _unseen(run: RunOutcomes, at: _Threshold) -> dict[str, Pooled]:
     """Return the worst case over everything not seen, then without each condition of several."""
     if not run.shared_judge:
         return {}
-    groups = [group for group in run.groups if not (group.condition.on_noise or group.seen)]
+    groups = [
+        group
+        for group in run.groups
+        if not (group.condition.on_noise or group.condition.rejects or group.seen)
+    ]
     found = {}
     for left_out in [None, *(groups if len(groups) > 1 else ())]:
         members = {n for group in groups if group is not left_out for n in group.members}

@@ -30,6 +30,7 @@ __all__ = [
     "Analysis",
     "Answers",
     "AttemptOutcomes",
+    "Availability",
     "Climb",
     "Corrupted",
     "Evaluation",
@@ -39,6 +40,7 @@ __all__ = [
     "Picture",
     "Pooled",
     "RunOutcomes",
+    "Stratified",
     "UnderAttack",
     "UnderCorruption",
 ]
@@ -94,12 +96,13 @@ class Pooled:
         attempts: The number of attempts on each image.
         examples: The number of images that all of these attempts were made for.
         asked: The share of these that were attacked; the others rested, broken already.
-        found: The share of these that became accepted errors.
-        added: The share that became accepted errors here and in no attempt before.
+        found: The share of these that became accepted errors; where the goal is rejection, that
+            were correct and accepted and became rejected.
+        added: The share that became so here and in no attempt before.
         rates: The rates at τ among the attacked images; the first is the headline.
         without_rejection: The headline where everything is accepted.
         auc: The area under the ROC curve of correctly classified clean images against their
-            successful adversarial examples; null on noise.
+            successful adversarial examples; null on noise, and where the goal is rejection.
         forwards: Forward passes per image.
         backwards: Backward passes per image.
         seconds: Seconds per image; null where they were not kept.
@@ -111,7 +114,7 @@ class Pooled:
     asked: Share
     found: Share
     added: Share
-    rates: Annotated[Mapping[str, Estimate], ("ATTACK_RATES", "NOISE_RATES")]
+    rates: Annotated[Mapping[str, Estimate], ("ATTACK_RATES", "NOISE_RATES", "REJECTION_RATES")]
     without_rejection: Share
     auc: Share
     forwards: Cost
@@ -120,7 +123,7 @@ class Pooled:
 
     @property
     def headline(self) -> Estimate:
-        """The rate that tables of several threats show: RErr, or the share of noise accepted."""
+        """The rate that tables show: RErr, the share of noise accepted, or availability."""
         return next(iter(self.rates.values()))
 
 
@@ -159,6 +162,43 @@ class UnderAttack:
 
 
 @dataclass(frozen=True)
+class Availability:
+    """What becomes of images if one attacker wants errors and another wants rejection.
+
+    Attributes:
+        condition: The threat, which was attacked with both goals.
+        examples: The number of images that were.
+        availability: Correct images that stay accepted under attack / correct images.
+        correct: The share of all images that are neither wrong nor rejected.
+        wrong: The share that are accepted errors, clean or as attacked.
+        rejected: The share that are not wrong, but rejected, clean or as attacked.
+    """
+
+    condition: "Condition"
+    examples: Count
+    availability: Estimate
+    correct: Estimate
+    wrong: Estimate
+    rejected: Estimate
+
+
+@dataclass(frozen=True)
+class Stratified:
+    """Errors within ε and rejection within a part of it, α, counted together.
+
+    Attributes:
+        condition: The threat, of size ε.
+        examples: The number of images that were attacked with both goals.
+        total: By α, the share of images that are wrong within ε or rejected within αε; at 0,
+            rejected when clean.
+    """
+
+    condition: "Condition"
+    examples: Count
+    total: Mapping[str, Estimate]
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """One run at one threshold.
 
@@ -178,6 +218,8 @@ class Evaluation:
             name of one of them, without it.
         corruptions: The rates on corrupted images.
         notes: What is missing, and the command that makes it.
+        availability: For each threat that was attacked with both goals, what becomes of images.
+        stratified: For each threat, errors within ε or rejection within a part of it.
     """
 
     run: str
@@ -194,3 +236,5 @@ class Evaluation:
     unseen: Mapping[str, Pooled] = field(default_factory=dict)
     corruptions: tuple[UnderCorruption, ...] = ()
     notes: tuple[str, ...] = ()
+    availability: tuple[Availability, ...] = ()
+    stratified: tuple[Stratified, ...] = ()

@@ -43,7 +43,8 @@ def comparison_table(first: str, second: str, tpr: float, compared: Sequence[Com
             _headlines(),
             f"difference: {second} minus {first}; in brackets 95 % intervals, from resampling the "
             "images and those that chose τ, the same for both.",
-            "An image fails if its answer is wrong and accepted, noise if it is accepted. p: "
+            "An image fails if its answer is wrong and accepted, noise if it is accepted, a "
+            "correct image under reject if it is rejected. p: "
             "McNemar's exact test on the images where only one of the two fails.",
         ),
     )
@@ -72,7 +73,8 @@ def _headlines() -> str:
         definitions(defined[:1])
         for defined in (rates.CLEAN_RATES, rates.ATTACK_RATES, rates.NOISE_RATES)
     )
-    return f"In %. On clean images {clean} Under a threat {attack} {ATTACKED} distal: {noise}"
+    more = f"distal: {noise} reject: {definitions(rates.REJECTION_RATES[:1])}"
+    return f"In %. On clean images {clean} Under a threat {attack} {ATTACKED} {more}"
 
 
 def _spread(values: Sequence[float], runs: int) -> str:

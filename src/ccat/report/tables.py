@@ -8,6 +8,7 @@ from ccat.evaluation import rates
 from ccat.evaluation.evaluate import ALL, MEAN
 from ccat.evaluation.rates import ERROR, Rate
 from ccat.evaluation.results import Evaluation, Pooled, UnderAttack
+from ccat.report.availability import availability_table, stratified_table
 from ccat.report.table import (
     ASKED,
     ATTACKED,
@@ -23,6 +24,7 @@ from ccat.report.table import (
     at,
     definitions,
     on_noise,
+    on_rejection,
     span,
 )
 
@@ -45,6 +47,8 @@ def tables(evaluations: Sequence[Sequence[Evaluation]]) -> list[Table]:
         attacks_table(first),
         strongest_table(first),
         corruptions_table(first),
+        availability_table(first),
+        stratified_table(first),
     ]
     return [main_table(first), *(table for table in found if len(table.head) > 1 and table.rows)]
 
@@ -106,8 +110,9 @@ def thresholds_table(evaluations: Sequence[Sequence[Evaluation]]) -> Table:
         for attacks in zip(*(one.attacks for one in of_run), strict=True)
     ]
     legend = (f"In %. {REJECTED}", definitions(shown), SUCCESSFUL, ATTACKED, on_noise())
+    further = on_rejection(one for of_run in evaluations for one in of_run)
     title = "At several true positive rates"
-    return Table("thresholds", title, ("run", "threat", *head), tuple(rows), legend)
+    return Table("thresholds", title, ("run", "threat", *head), tuple(rows), (*legend, *further))
 
 
 def unseen_table(evaluations: Sequence[Evaluation]) -> Table:
@@ -130,7 +135,7 @@ def unseen_table(evaluations: Sequence[Evaluation]) -> Table:
 
 def attacks_table(evaluations: Sequence[Evaluation]) -> Table:
     """Return one row per family of attacks and one for their worst case, with all rates."""
-    shown = _shared(rates.ATTACK_RATES, rates.NOISE_RATES)
+    shown = _shared(rates.ATTACK_RATES, *rates.NOISE_RATES[1:], *rates.REJECTION_RATES[1:])
     rows = [
         (
             one.run,
@@ -160,6 +165,7 @@ def attacks_table(evaluations: Sequence[Evaluation]) -> Table:
         definitions(rates.ATTACK_RATES),
         f"{SUCCESSFUL} {ATTACKED}",
         on_noise(),
+        *on_rejection(evaluations),
         "AUC: area under the ROC curve of correctly classified clean images against their "
         "successful adversarial examples.",
         f"no rejection: {shown[0].title} where everything is accepted. Costs are per image.",
@@ -188,6 +194,7 @@ def strongest_table(evaluations: Sequence[Evaluation]) -> Table:
         "In % of the images. asked: attacked by this attempt; the others rested, because an "
         "earlier one had broken them. found: became wrong with a score of at least τ in this "
         "attempt; worst case: in any. A late attempt was asked only what the others had left.",
+        *on_rejection(evaluations)[1:],
     )
     title = f"The strongest single attempts, {at(evaluations)}"
     return Table("strongest", title, head, tuple(rows), legend)
@@ -236,10 +243,10 @@ def conditions_of(evaluations: Iterable[Evaluation]) -> list["Condition"]:
     return sorted(found, key=lambda condition: condition.order)
 
 
-def _shared(attack: Sequence[Rate], noise: Sequence[Rate]) -> tuple[Rate, ...]:
-    """Return the columns of a table with rows of both kinds, which share that of the headline."""
+def _shared(attack: Sequence[Rate], *others: Rate) -> tuple[Rate, ...]:
+    """Return the columns of a table with rows of all kinds, which share that of the headline."""
     known = {rate.name for rate in attack}
-    return (*attack, *(rate for rate in noise[1:] if rate.name not in known))
+    return (*attack, *(rate for rate in others if rate.name not in known))
 
 
 def _cells(pooled: Pooled, shown: Sequence[Rate]) -> list[Cell]:
@@ -251,8 +258,8 @@ def _cells(pooled: Pooled, shown: Sequence[Rate]) -> list[Cell]:
 def _headlines(conditions: Sequence["Condition"]) -> list[str]:
     """Return what the columns of conditions show."""
     legend = []
-    for on_noise_, defined in ((False, rates.ATTACK_RATES), (True, rates.NOISE_RATES)):
-        titles = [one.title for one in conditions if one.on_noise == on_noise_]
+    for defined in (rates.ATTACK_RATES, rates.NOISE_RATES, rates.REJECTION_RATES):
+        titles = [one.title for one in conditions if rates.rates_of(one) is defined]
         if titles:
             legend.append(f"{', '.join(titles)}: {definitions(defined[:1])}")
     return [*legend, ATTACKED] if legend else []

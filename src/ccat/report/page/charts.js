@@ -65,7 +65,7 @@ function showCurves() {
   byId("rate-chart").replaceChildren(chart(`${shown.title} over τ`, curves));
   byId("rate-caption").textContent = `${shown.title} = ${shown.meaning}, over τ.`;
   byId("roc-chart").replaceChildren(chart("ROC curve", roc));
-  byId("roc-figure").hidden = condition.noise;
+  byId("roc-figure").hidden = condition.noise || condition.rejects;
   byId("key").replaceChildren(
     ...runs.map((run) => element("span", { className: "entry" }, swatch(run), run.name)),
   );
