@@ -16,6 +16,8 @@ from ccat.threats import L2, Condition, Linf
 
 JUDGE = "confidence"
 LINF, L2_3, NOISE = Condition(Linf(0.3)), Condition(L2(3)), Condition(Linf(0.3), "noise")
+REJECT = Condition(Linf(0.3), goal="rejection")
+REJECT_HALF = Condition(Linf(0.15), goal="rejection")
 FOUR = (LINF, LINF, L2_3, NOISE)  # the conditions of the four attempts below
 
 
@@ -87,6 +89,28 @@ def corrupted(m: RunOutcomes) -> RunOutcomes:
         for name, severity, wrong in chosen
     ]
     return replace(m, corrupted=tuple(found))
+
+
+def rejected(m: RunOutcomes) -> RunOutcomes:
+    """The same run, attacked for rejection too: twice within 0.3, once within half of it."""
+    g = np.random.default_rng(7)
+    conditions = (REJECT, REJECT_HALF, REJECT)
+    made = [
+        replace(
+            m.attempts[0],
+            key=f"low{n}",
+            name=f"low {n}",
+            family=f"LOW{n}",
+            condition=condition,
+            answers={JUDGE: answers(g, m.labels[: 100 - 10 * n], 0.3, 0.3)},
+            asked=np.ones(100 - 10 * n, dtype=np.bool_),
+        )
+        for n, condition in enumerate(conditions)
+    ]
+    attempts = (*m.attempts, *made)
+    every = [one.condition for one in attempts]
+    groups = group_attempts(every, lambda _: JUDGE, lambda condition: condition == LINF)
+    return replace(m, attempts=attempts, groups=groups)
 
 
 def detected(m: RunOutcomes) -> RunOutcomes:

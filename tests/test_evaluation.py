@@ -21,6 +21,7 @@ from synthetic import (
     corrupted,
     detected,
     literal_robust_error,
+    rejected,
     run_outcomes,
 )
 
@@ -146,11 +147,13 @@ def test_a_metric_is_added_in_two_places(monkeypatch: pytest.MonkeyPatch) -> Non
     assert Levels(part, whole).at(0.6) == estimate.value
 
 
-@pytest.mark.parametrize("name", ["CLEAN_RATES", "NOISE_RATES", "CORRUPTION_RATES"])
+@pytest.mark.parametrize(
+    "name", ["CLEAN_RATES", "NOISE_RATES", "CORRUPTION_RATES", "REJECTION_RATES"]
+)
 def test_so_is_one_of_another_list(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     new = Rate("other", "other one", "accepted / all, again", lambda *given: COVERAGE(given[-1]))
     monkeypatch.setattr(rates, name, (*getattr(rates, name), new))
-    m = corrupted(run_outcomes())
+    m = rejected(corrupted(run_outcomes()))
     found = evaluate(m, tau=0.6)
     jsonschema.validate(to_json([found]), json_schema())
     assert "accepted / all, again" in json.dumps(json_schema())

@@ -18,7 +18,7 @@ from ccat.attacking import Attempt, attempts_of
 from ccat.attacking.case import sequences
 from ccat.engine import Here
 from ccat.evaluation.evaluate import evaluate
-from ccat.objectives import cross_entropy, level, other_class_confidence
+from ccat.objectives import cross_entropy, level, lowest_confidence, other_class_confidence
 from ccat.runs import Run
 
 WEAK = Case("weak", Linf(0.1), PGD(3, 0.05))
@@ -38,6 +38,18 @@ def test_a_sequence_per_condition_the_first_restarts_first() -> None:
         ]
     )
     assert [len(one) for one in sequences(attempts_of((WEAK, STRONG)))] == [1, 1, 1]
+
+
+def test_nothing_rests_where_the_goal_is_rejection() -> None:
+    """Such attempts depend neither on each other nor on the TPR at which others rest."""
+    low = [replace(one, objective=lowest_confidence) for one in (WEAK, STRONG)]
+    attempts = attempts_of((WEAK, *low, STRONG), "w", "d", 0.9)
+    mine = [one for one in attempts if one.case.condition.rejects]
+    assert [(one.rest_at, one.position, one.after) for one in mine] == [(None, 0, "")] * 3
+    assert [one.key for one in mine] == [one.key for one in attempts_of(low, "w", "d")]
+    others = [one.key for one in attempts if not one.case.condition.rejects]
+    assert others == [one.key for one in attempts_of((WEAK, STRONG), "w", "d", 0.9)]
+    assert level(lowest_confidence, 0.9) == math.inf, "an accepted error is not what is wanted"
 
 
 def test_a_key_depends_on_all_that_comes_before_and_on_nothing_else() -> None:

@@ -22,10 +22,13 @@ from ccat.evaluation.groups import pooled_outcome
 from ccat.evaluation.rates import ATTACK_RATES
 from ccat.evaluation.results import (
     AtCoverage,
+    Availability,
+    Certified,
     ClassAnswers,
     Evaluation,
     Pooled,
     Selective,
+    Stratified,
     UnderAttack,
     UnderCorruption,
 )
@@ -69,6 +72,7 @@ def test_the_document_follows_its_schema() -> None:
         (("attacks", 0, "pooled", "rates"), {}),
         (("attacks", 0, "pooled", "forwards"), None),
         (("attacks", 0, "condition", "source"), "train"),
+        (("attacks", 0, "condition", "goal"), "harm"),
         (("attacks", 0, "seen"), "yes"),
         (("rates", "error"), 0.5),
         (("images",), 0),
@@ -94,19 +98,20 @@ def test_a_wrong_document_does_not_follow_the_schema(place: tuple[Any, ...], val
 def test_the_schema_describes_every_field_and_every_rate() -> None:
     schema = json_schema()
     defined = schema["$defs"]
-    kinds = (Evaluation, UnderAttack, Pooled, UnderCorruption, Selective, AtCoverage, ClassAnswers)
-    for kind in kinds:
+    of_errors = (Evaluation, UnderAttack, Pooled, UnderCorruption, Selective, AtCoverage)
+    for kind in (*of_errors, ClassAnswers, Certified, Availability, Stratified):
         properties = defined[kind.__name__]["properties"]
         assert list(properties) == [field.name for field in fields(kind)]
         assert all(len(one["description"]) > 10 for one in properties.values())
     assert all(one["description"] for one in defined.values())
     assert defined["ConditionText"]["properties"]["threat"]["description"] == "Such as Linf:0.3."
-    attack, noise = defined["Pooled"]["properties"]["rates"]["anyOf"]
+    attack, noise, rejection = defined["Pooled"]["properties"]["rates"]["anyOf"]
     for listed, found in (
         (rates.CLEAN_RATES, defined["Evaluation"]["properties"]["rates"]),
         (rates.CORRUPTION_RATES, defined["UnderCorruption"]["properties"]["rates"]),
         (rates.ATTACK_RATES, attack),
         (rates.NOISE_RATES, noise),
+        (rates.REJECTION_RATES, rejection),
     ):
         described = {
             name: (one["title"], one["description"]) for name, one in found["properties"].items()

@@ -15,6 +15,7 @@ from ccat.threats import (
     THREATS,
     Box,
     Condition,
+    Goal,
     Source,
     Threat,
     UnknownThreat,
@@ -247,6 +248,23 @@ def test_conditions_are_read_as_they_are_written(name: str, source: Source) -> N
     assert Condition.parse(condition.key) == Condition.parse(condition.title) == condition
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_condition_says_if_the_attacker_wants_rejection(name: str) -> None:
+    condition = Condition(NAMES[name], goal="rejection")
+    assert condition.title == condition.key == f"reject {name}"
+    assert condition.rejects
+    assert not Condition(NAMES[name]).rejects
+    assert Condition.parse(condition.key) == condition
+
+
+def test_a_goal_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="goal must be 'error' or 'rejection', not 'harm'"):
+        Condition(Linf(0.3), goal="harm")  # type: ignore[arg-type]
+    goal: Goal = "rejection"
+    with pytest.raises(ValueError, match="noise ought to be rejected"):
+        Condition(Linf(0.3), "noise", goal)
+
+
 def test_a_condition_of_a_strangers_threat_is_read_without_importing_it() -> None:
     condition = Condition.parse("noise away.module:Thing:0.3,inner=2")
     assert condition == Condition(UnknownThreat("away.module:Thing:0.3,inner=2"), "noise")
@@ -270,11 +288,16 @@ def test_a_condition_includes_smaller_threats_around_the_same_images() -> None:
     assert Condition(Linf(0.3)).includes(Condition(Linf(0.2)))
     assert not Condition(Linf(0.2)).includes(Condition(Linf(0.3)))
     assert not Condition(Linf(0.3)).includes(Condition(Linf(0.2), "noise"))
+    low = Condition(Linf(0.2), goal="rejection")
+    assert Condition(Linf(0.3), goal="rejection").includes(low)
+    assert not Condition(Linf(0.3)).includes(low)
+    assert not low.includes(Condition(Linf(0.1)))
     conditions = [
         Condition(Linf(0.1)),
         Condition(Linf(0.3)),
         Condition(L0(3)),
         Condition(Linf(0.2), "noise"),
+        low,
     ]
     shuffled = [*conditions[2:], *conditions[1::-1]]
     assert sorted(shuffled, key=lambda one: one.order) == conditions

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ccat import codec
+from ccat.threats import Condition, Goal
 
 
 class Objective(Protocol):
@@ -53,20 +54,45 @@ def target_confidence(logits: Tensor, targets: Tensor) -> Tensor:
     return functional.log_softmax(logits, 1).gather(1, targets[:, None])[:, 0]
 
 
+def lowest_confidence(logits: Tensor, labels: Tensor) -> Tensor:
+    """Return log((1 − f_t) / f_t) of the predicted class t: how little the model is sure of any.
+
+    It is made for attackers who want rejection, and ignores the labels. It orders points as
+    −max_k f_k does, but where the model is sure beyond float32 it can still tell them apart.
+    """
+    top = logits.argmax(1, keepdim=True)
+    others = logits.scatter(1, top, -math.inf).logsumexp(1)
+    return others - logits.gather(1, top)[:, 0]
+
+
 OBJECTIVES: dict[str, Objective] = codec.register(
     Objective,
     {
         "cross-entropy": cross_entropy,
         "other-class confidence": other_class_confidence,
         "any-class confidence": any_class_confidence,
+        "lowest confidence": lowest_confidence,
     },
 )
+
+
+def goal_of(objective: object) -> Goal:
+    """Return what an attacker who maximises an objective is after: accepted errors, as a rule."""
+    return "rejection" if objective is lowest_confidence else "error"
+
+
+def usual_objective(condition: Condition) -> Objective:
+    """Return what attackers under a condition maximise, unless a case says otherwise."""
+    if condition.rejects:
+        return lowest_confidence
+    return any_class_confidence if condition.on_noise else other_class_confidence
 
 
 def level(objective: Objective, tau: float) -> float:
     """Return the value from which on an objective means an error that τ accepts; ∞ if none does.
 
-    A confidence of more than one half belongs to the predicted class.
+    A confidence of more than one half belongs to the predicted class. An attacker who wants
+    rejection is not content with errors.
     """
     if objective is other_class_confidence:
         return math.log(max(tau, 0.5 + 1e-6))

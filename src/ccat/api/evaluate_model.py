@@ -63,7 +63,7 @@ class Result:
     """What an evaluation measured.
 
     `adversarial` holds, by threat, the worst case of every attacked image: the image itself where
-    no attack succeeded.
+    no attack succeeded. Under "reject Linf:0.3" it is what the classifier is least sure of.
     """
 
     outcomes: RunOutcomes
@@ -80,7 +80,8 @@ class Result:
 
         Args:
             name: main (Err, coverage, RErr of every threat, with 95 % intervals), thresholds,
-                unseen, coverage, attacks, strongest, or confusion.
+                unseen, coverage, attacks, strongest, confusion, certificates, availability, or
+                stratified.
         """
         found = {table.name: table for table in tables([[self.evaluation]])}
         if name not in found:
@@ -119,7 +120,8 @@ def evaluate(
         calibration: Other images and labels, which choose τ so that a share `tpr` of the correct
             ones is accepted. By default the last images, up to 1000 but at most half, are split
             off, and the table says so.
-        threats: What the attacker may do to images, or a `Condition` for noise; by default the
+        threats: What the attacker may do to images, or a `Condition` for noise, or with
+            `goal="rejection"` for attackers who want correct images rejected; by default the
             suite's own for such images.
         suite: The attacks: the name of a suite, cases of your own, or None for `attacks` only.
         attacks: More attacks, of yours or others, each made within every threat; a function
@@ -259,8 +261,11 @@ def _adversarial(outcomes: RunOutcomes, memory: Memory, x: Tensor, y: Tensor) ->
         parts = []
         for block in range(blocks_in(len(x))):
             labels = y[block * BLOCK : (block + 1) * BLOCK]
+            rejects = group.condition.rejects
             each = [
-                worst_of_block(key, result, group.judge, labels, memory.deltas[key, block])
+                worst_of_block(
+                    key, result, group.judge, labels, memory.deltas[key, block], rejects=rejects
+                )
                 for (key, number), result in memory.blocks.items()
                 if number == block and key in keys
             ]

@@ -135,13 +135,23 @@ def attack_block(
     names = target.rejection.judges_of(case.condition, list(target.judges))
     scores = {name: _judged(passes, target.judges[name], images, answers) for name in names}
     if len(rows):
-        confidence, predicted = answers.max(1)
-        unbroken = (confidence < 0.5) | ((predicted == y.cpu()) & (not case.condition.on_noise))
+        unbroken = _unbroken(target, case, answers, y.cpu())
         blind = passes.without_gradient(len(rows)) & unbroken[rows.cpu()]
         no_gradient, rising = int(blind.sum()), int((still & unbroken[rows.cpu()]).sum())
     seconds = time.monotonic() - begin
     about = (seconds, counts.forwards, counts.backwards, no_gradient, rising, asked)
     return Block(answers, value, scores, *about), delta.cpu()
+
+
+def _unbroken(target: Target, case: Case, answers: Tensor, y: Tensor) -> Tensor:
+    """Return which examples (N,) an attack seems to have left as they should be.
+
+    Errors are looked at where the confidence is at least one half, rejection below the usual τ.
+    """
+    confidence, predicted = answers.max(1)
+    if case.condition.rejects:
+        return confidence >= (0.5 if target.tau is None else target.tau)
+    return (confidence < 0.5) | ((predicted == y) & (not case.condition.on_noise))
 
 
 def _judged(passes: Passes, judge: Judge, images: Tensor, answers: Tensor) -> Tensor:

@@ -19,14 +19,14 @@ from ccat import codec
 from ccat.attacks import Attack
 from ccat.checks import require_count
 from ccat.data.images import to_floats
-from ccat.objectives import Objective, other_class_confidence
+from ccat.objectives import Objective, goal_of, other_class_confidence
 from ccat.rejection import Aware
 from ccat.threats import Condition, Source, Threat, label
 
 
 @dataclass(frozen=True)
 class Case:
-    """An attack within a threat, and what it maximises.
+    """An attack within a threat, and what it maximises, from which the attacker's goal follows.
 
     `source="noise"` attacks uniform noise, which has no right answer, instead of test images. Cases
     of one family are shown together; by default a case is a family of its own.
@@ -44,6 +44,7 @@ class Case:
         require_count("Case: restarts", self.restarts)
         if self.source not in ("test", "noise"):
             raise ValueError(f"Case: source must be test or noise, not {self.source!r}")
+        Condition(self.threat, self.source, goal_of(self.objective))  # refuses what is no goal
         object.__setattr__(self, "family", self.family or self.name)
         known = codec.is_resolved(self.attack) and codec.is_resolved(self.threat)
         if known and not self.attack.supports(self.threat):
@@ -54,8 +55,8 @@ class Case:
 
     @property
     def condition(self) -> Condition:
-        """What is attacked: the threat, around images or noise."""
-        return Condition(self.threat, self.source)
+        """What is attacked, around images or noise, and the goal that the objective has."""
+        return Condition(self.threat, self.source, goal_of(self.objective))
 
     def identity(self) -> dict[str, Any]:
         """Return what the case's numbers depend on, as plain data.
@@ -160,16 +161,18 @@ def attempts_of(
     """Return every restart of every case; with `rest_at`, as a sequence under each condition.
 
     In a sequence the first restarts of all cases come before the second ones: what is cheap and
-    strong is the first of its cases, not a repetition.
+    strong is the first of its cases, not a repetition. Where the goal is rejection nothing rests:
+    these attempts look for the lowest score, which counts at every τ, and form no sequence.
     """
     most = max((case.restarts for case in cases), default=0)
     found: list[Attempt] = []
     last: dict[Condition, Attempt] = {}
     for restart in range(most):
         for case in (one for one in cases if restart < one.restarts):
-            before = last.get(case.condition) if rest_at is not None else None
+            rest = None if case.condition.rejects else rest_at
+            before = last.get(case.condition) if rest is not None else None
             after, position = (before.key, before.position + 1) if before else ("", 0)
-            attempt = Attempt(case, restart, weights, data, 0, rest_at, after, position)
+            attempt = Attempt(case, restart, weights, data, 0, rest, after, position)
             last[case.condition] = attempt
             found.append(attempt)
     return found

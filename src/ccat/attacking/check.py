@@ -14,13 +14,14 @@ from ccat.attacking.planted import ACCEPTED, Features, PlantedModel, PlantedScor
 from ccat.attacks import AutoAttack, External, Foolbox, Given, Problem
 from ccat.evaluation.planted import PlantedBy, PlantedErrors
 from ccat.models import attack_copy
-from ccat.objectives import other_class_confidence
+from ccat.objectives import goal_of, other_class_confidence
 from ccat.rejection import Aware
 
 
 def checkable(case: Case) -> bool:
-    """Return True if a case can be asked to find planted errors: it knows no detector."""
-    return not isinstance(case.objective, Aware) and not isinstance(case.attack, Given)
+    """Return True if a case can be asked for planted errors: it wants errors, knows no detector."""
+    given = isinstance(case.objective, Aware) or isinstance(case.attack, Given)
+    return goal_of(case.objective) == "error" and not given
 
 
 def check(

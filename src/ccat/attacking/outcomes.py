@@ -113,7 +113,8 @@ def grouped(
     known = tuple(seen)
 
     def is_seen(condition: Condition) -> bool:
-        return not condition.on_noise and any(contains(one, condition.threat) for one in known)
+        other = condition.on_noise or condition.rejects
+        return not other and any(contains(one, condition.threat) for one in known)
 
     found = group_attempts(
         [attempt.condition for attempt in attempts],

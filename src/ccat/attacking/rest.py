@@ -35,10 +35,11 @@ class Rest:
     def broken(self, case: Case, block: Block, labels: Tensor) -> Tensor:
         """Return which examples of a block need no further attacks under a case's condition, (N,).
 
-        On noise, which has no right answer, every answer is wrong.
+        On noise, which has no right answer, every answer is wrong. Where the goal is rejection an
+        error is not enough, and nothing is.
         """
         judge = self.rejection.judge_of(case.condition, list(self.enough))
-        if judge not in self.enough or judge not in block.scores:
+        if case.condition.rejects or judge not in self.enough or judge not in block.scores:
             return torch.zeros(len(block.value), dtype=torch.bool)
         wrong = block.probabilities.argmax(1) != labels.cpu()
         accepted = block.scores[judge].double() >= self.enough[judge]

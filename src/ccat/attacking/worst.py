@@ -1,5 +1,7 @@
 """The worst case per example: of all perturbations found, the one that is accepted most.
 
+Where the attacker wants rejection it is the one that is accepted least.
+
 Shapes: delta (N, C, H, W), score, by (N,), N up to a hundred.
 """
 
@@ -18,6 +20,7 @@ class Worst:
     """Per example the worst perturbation among some attempts.
 
     `score` (N,) is −∞ and `by` (N,) is NOBODY where none of them is wrong; `delta` is then zero.
+    Where the attacker wants rejection, `score` is minus the judge's, and `by` is never NOBODY.
     `by` is the number of an attempt, the beginning of its key; `of` are the keys of all of them.
     """
 
@@ -28,7 +31,13 @@ class Worst:
 
 
 def worst_of_block(
-    key: str, block: Block, judge: str, labels: Tensor | None, delta: Tensor
+    key: str,
+    block: Block,
+    judge: str,
+    labels: Tensor | None,
+    delta: Tensor,
+    *,
+    rejects: bool = False,
 ) -> Worst:
     """Return one attempt's perturbations of a block where they succeed.
 
@@ -38,7 +47,12 @@ def worst_of_block(
         judge: Whose scores count.
         labels: The right answers; None for noise, to which every answer is wrong.
         delta: Its perturbations.
+        rejects: True if the attacker wants rejection, in which every perturbation succeeds more or
+            less.
     """
+    if rejects:
+        by = torch.full(block.value.shape, number_of(key))
+        return Worst(delta, -block.scores[judge].double(), by, frozenset([key]))
     answers = block.probabilities.argmax(1)
     wrong = torch.ones_like(answers, dtype=torch.bool) if labels is None else answers != labels
     score = torch.where(wrong, block.scores[judge].double(), -torch.inf)

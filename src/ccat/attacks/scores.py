@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ccat.attacks.inputs import require_answers, require_classes
-from ccat.objectives import Objective, any_class_confidence, most, target_confidence
+from ccat.objectives import Objective, any_class_confidence, goal_of, most, target_confidence
 
 
 class Score(Protocol):
@@ -68,7 +68,9 @@ class ModelScore:
         return self.objective(logits.to(images.dtype), self.labels[rows])
 
     def targets(self, rows: Tensor) -> Tensor | None:
-        """Return which classes (M, K) count as an error of examples (M,)."""
+        """Return which classes (M, K) count as an error; None if no class is what is looked for."""
+        if goal_of(self.objective) == "rejection":
+            return None
         allowed = torch.ones(len(rows), self.classes, dtype=torch.bool, device=rows.device)
         if self.objective is any_class_confidence:
             return allowed

@@ -22,7 +22,7 @@ from ccat.attacks import (
     Shrinking,
     Simple,
 )
-from ccat.objectives import any_class_confidence, other_class_confidence
+from ccat.objectives import any_class_confidence, lowest_confidence, other_class_confidence
 from ccat.threats import L0, L1, L2, Frame, Linf, Threat
 
 Rates = tuple[float, float]  # the smaller and the larger rate of PGD
@@ -59,6 +59,23 @@ def distal(threat: Threat, effort: Effort, rates: Rates | None = None) -> list[C
         replace(case, objective=any_class_confidence, source="noise")
         for case in strong(threat, effort, rates)
         if case.objective is other_class_confidence
+    ]
+
+
+def rejecting(threat: Threat, effort: Effort) -> list[Case]:
+    """Return the strong attacks within a threat for an attacker who wants rejection.
+
+    They are the same: from the image alone, gradients miss most of what searches and smoothed
+    gradients get rejected (docs/EVALUATION.md). `Beam classes` has no class to aim at then, and
+    climbs from the image.
+    """
+    return [
+        replace(
+            case,
+            objective=lowest_confidence,
+            **{field: getattr(case, field).replace("Conf", "Low") for field in ("name", "family")},
+        )
+        for case in strong(threat, effort)
     ]
 
 

@@ -18,8 +18,8 @@ from ccat.attacks import (
     Refined,
 )
 from ccat.catalog.paper import paper_attacks, paper_rate
-from ccat.catalog.strong import Effort, Rates, distal, rates_for, strong
-from ccat.objectives import any_class_confidence, other_class_confidence
+from ccat.catalog.strong import Effort, Rates, distal, rates_for, rejecting, strong
+from ccat.objectives import usual_objective
 from ccat.rejection import Aware, Confidence, Rejection
 from ccat.threats import L0, L1, L2, Condition, Frame, Linf, Threat
 
@@ -89,7 +89,9 @@ def within(name: str, *conditions: Condition) -> tuple[Case, ...]:
     return tuple(
         case
         for one in conditions
-        for case in (distal if one.on_noise else strong)(one.known_threat, effort)
+        for case in (rejecting if one.rejects else distal if one.on_noise else strong)(
+            one.known_threat, effort
+        )
     )
 
 
@@ -100,7 +102,7 @@ def cases_of(attacks: Sequence[Attack], conditions: Sequence[Condition]) -> tupl
             _name(attack, attacks),
             one.known_threat,
             attack,
-            any_class_confidence if one.on_noise else other_class_confidence,
+            usual_objective(one),
             source=one.source,
         )
         for one in conditions
@@ -114,8 +116,17 @@ def conditions_of(cases: Sequence[Case]) -> list[Condition]:
 
 
 def aware(cases: Sequence[Case], objectives: Sequence[Aware]) -> tuple[Case, ...]:
-    """Return attacks that know what rejects, for the conditions of some cases."""
+    """Return attacks that know what rejects, for the conditions of some cases.
+
+    Raises:
+        ValueError: If they are to get images rejected, which none of them knows how to do.
+    """
     found = []
+    if objectives and any(case.condition.rejects for case in cases):
+        raise ValueError(
+            "a detector rejects here, and attacks that want rejection lower the confidence "
+            "instead: attack the run that the detector was added to"
+        )
     for threat, source in dict.fromkeys((case.threat, case.source) for case in cases):
         longest = max(
             (case.attack.iterations for case in cases if isinstance(case.attack, PGD | APGD)),

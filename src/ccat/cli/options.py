@@ -14,7 +14,7 @@ from ccat.checks import require_count
 from ccat.engine import Engine, Local, Ray, cores
 from ccat.overrides import parse
 from ccat.runs import Run, RunError, find_runs, is_run
-from ccat.threats import Condition, Threat, parse_threat
+from ccat.threats import Condition, Source, Threat, parse_threat
 
 Named = TypeVar("Named")
 
@@ -55,9 +55,16 @@ def typed_threat(text: str) -> Threat:
 
 
 def typed_condition(text: str) -> Condition:
-    """Return what a text names: a threat on images, or on noise as distal:Linf:0.3."""
-    noise = text.startswith("distal:")
-    return Condition(typed_threat(text.removeprefix("distal:")), "noise" if noise else "test")
+    """Return what a text names: a threat on images, or on noise as distal:Linf:0.3.
+
+    With reject:Linf:0.3 the attacker wants correct images to be rejected.
+    """
+    before, rest = set[str](), text
+    while (first := rest.partition(":")[0]) in ("distal", "reject"):
+        before.add(first)
+        rest = rest.partition(":")[2]
+    source: Source = "noise" if "distal" in before else "test"
+    return Condition(typed_threat(rest), source, "rejection" if "reject" in before else "error")
 
 
 def device_of(options: Namespace) -> str:

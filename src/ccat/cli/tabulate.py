@@ -14,14 +14,8 @@ from ccat.report.table import Table
 from ccat.runs import Run
 
 TABLES = (
-    "main",
-    "thresholds",
-    "unseen",
-    "coverage",
-    "attacks",
-    "strongest",
-    "corruptions",
-    "confusion",
+    *("main", "thresholds", "unseen", "coverage", "attacks", "strongest", "corruptions"),
+    *("confusion", "certificates", "availability", "stratified"),
 )
 TPRS = (0.99, 0.98, 0.95)
 

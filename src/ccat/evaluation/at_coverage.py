@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from ccat.evaluation.intervals import bootstrap, resampled_coverages
 from ccat.evaluation.outcome import Floats, Outcome
+from ccat.evaluation.parts import AtCoverage, Selective
 from ccat.evaluation.rates import Levels
-from ccat.evaluation.results import AtCoverage, Selective
 from ccat.evaluation.selective import risk_coverage, tau_at_coverage
 
 COVERAGES = (0.99, 0.95, 0.9, 0.8)

@@ -37,7 +37,8 @@ class Compared:
         p: How surprising so large a difference is if there is none, over images and τ, from the
             same resamples as the interval: below 0.05 if and only if that leaves zero out.
         only_first_fails: The number of images that only the first run answers wrongly and accepts;
-            on noise, that it accepts.
+            on noise, that it accepts; where the goal is rejection, that it classifies correctly
+            when clean, and rejects clean or as attacked.
         only_second_fails: The same for the second run.
     """
 
@@ -90,7 +91,11 @@ def _compared(
         for levels, tau, each in zip(pair, taus, moving, strict=True)
     )
     found, p = difference(one.at_level, other.at_level, other.values - one.values)
-    fails = [levels.part >= tau for levels, tau in zip(pair, taus, strict=True)]
+    rejects = condition is not None and condition.rejects
+    fails = [
+        (levels.whole >= tau) & ~(levels.part >= tau) if rejects else levels.part >= tau
+        for levels, tau in zip(pair, taus, strict=True)
+    ]
     return Compared(
         condition=condition,
         images=len(pair[0].part),

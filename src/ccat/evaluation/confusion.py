@@ -9,7 +9,8 @@ import numpy as np
 
 from ccat.evaluation.groups import pooled_answers
 from ccat.evaluation.outcome import Integers, Outcome
-from ccat.evaluation.results import Answers, ClassAnswers, Group, RunOutcomes
+from ccat.evaluation.parts import ClassAnswers
+from ccat.evaluation.run_outcomes import Answers, Group, RunOutcomes
 
 
 def confusion(labels: Integers, answers: Answers, tau: float, classes: int) -> Integers:

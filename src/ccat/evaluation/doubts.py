@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ccat.evaluation.groups import accepted_errors, rested_at, singles, without_gradient
+from ccat.evaluation.groups import broken, rested_at, singles, without_gradient
 from ccat.evaluation.run_outcomes import Group, RunOutcomes
 
 if TYPE_CHECKING:
@@ -98,13 +98,14 @@ def _black_box(run: RunOutcomes, group: Group, tau: float) -> str:
     seeing = [one for one in singles(group) if run.attempts[one.members[0]].backwards]
     if not blind or not seeing:
         return ""
-    errors = [[accepted_errors(run, one, tau) for one in some] for some in (blind, seeing)]
+    errors = [[broken(run, one, tau) for one in some] for some in (blind, seeing)]
     count = min(len(one) for some in errors for one in some)
     first, second = (np.any([one[:count] for one in some], axis=0) for some in errors)
     added = int((first & ~second).sum())
     if added < max(2, _PAYING * count):
         return ""
-    return f"attacks without gradients found {added} errors that those with gradients missed"
+    what = "rejections" if group.condition.rejects else "errors"
+    return f"attacks without gradients found {added} {what} that those with gradients missed"
 
 
 def _still_rising(run: RunOutcomes, group: Group) -> str:
@@ -129,7 +130,7 @@ def _still_paying(run: RunOutcomes, group: Group, tau: float) -> str:
     last = max(own, key=lambda member: run.attempts[member].position)
     if run.attempts[last].position == 0:
         return ""
-    each = {one.members[0]: accepted_errors(run, one, tau) for one in singles(group)}
+    each = {one.members[0]: broken(run, one, tau) for one in singles(group)}
     count = min(map(len, each.values()))
     before = np.any([found[:count] for member, found in each.items() if member != last], axis=0)
     added = int((each[last][:count] & ~before).sum())
@@ -178,7 +179,7 @@ def _probabilities(run: RunOutcomes) -> str:
 def _beyond_half(run: RunOutcomes, group: Group, error: float) -> str:
     """Rejection that is robust at ε gives a robust classifier at ε/2, at a large cost."""
     condition = group.condition
-    if condition.on_noise or math.isnan(error):
+    if condition.on_noise or condition.rejects or math.isnan(error):
         return ""
     kind, epsilon = type(condition.threat).__name__, condition.size
     for (dataset, of, known_at), (known, who) in _KNOWN.items():

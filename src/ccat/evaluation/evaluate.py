@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 
 from ccat.evaluation import metrics, rates
 from ccat.evaluation.at_coverage import Chosen, chosen, selective
+from ccat.evaluation.availability import availability, stratified
 from ccat.evaluation.certified import between
 from ccat.evaluation.confusion import attacked_answers, by_class
+from ccat.evaluation.corruption import under_corruption
 from ccat.evaluation.doubts import doubts
 from ccat.evaluation.groups import (
-    accepted_errors,
     asked,
+    broken,
     families,
     headline,
     pooled_outcome,
@@ -33,7 +35,7 @@ from ccat.evaluation.intervals import (
     resamples,
 )
 from ccat.evaluation.outcome import Floats, Outcome, threshold
-from ccat.evaluation.rates import COVERAGE, ERROR, FPR_OF_WRONG, Levels, Rate, rates_of
+from ccat.evaluation.rates import COVERAGE, ERROR, Levels, Rate, rates_of
 from ccat.evaluation.results import (
     Certified,
     Evaluation,
@@ -42,76 +44,10 @@ from ccat.evaluation.results import (
     RunOutcomes,
     Selective,
     UnderAttack,
-    UnderCorruption,
 )
 
 if TYPE_CHECKING:
     from ccat.threats import Condition
-
-MEAN, POOLED = "mean", "pooled"
-
-
-def under_corruption(run: RunOutcomes, tau: float) -> tuple[UnderCorruption, ...]:
-    """Return the rates of each corruption, then for each set those over all of its corruptions.
-
-    These are the mean at every severity where there are several, the mean over everything, and the
-    rates of all images pooled as if they were one set.
-    """
-    clean = run.clean_answers.outcome
-    found: list[UnderCorruption] = []
-    for name in dict.fromkeys(one.set for one in run.corrupted):
-        members = [one for one in run.corrupted if one.set == name]
-        single = [
-            _rated(name, one.name, one.severity, one.answers.outcome, clean, tau) for one in members
-        ]
-        severities = sorted({one.severity for one in members})
-        means = [
-            _mean([one for one in single if one.severity == severity], severity)
-            for severity in severities
-            if len(severities) > 1
-        ]
-        pooled = Outcome(
-            np.concatenate([one.answers.outcome.wrong for one in members]),
-            np.concatenate([one.answers.outcome.score for one in members]),
-        )
-        found += [*single, *means, _mean(single, None)]
-        found.append(_rated(name, POOLED, None, pooled, clean, tau))
-    return tuple(found)
-
-
-def _rated(
-    name: str, corruption: str, severity: int | None, outcome: Outcome, clean: Outcome, tau: float
-) -> UnderCorruption:
-    return UnderCorruption(
-        set=name,
-        name=corruption,
-        severity=severity,
-        examples=len(outcome),
-        rates={rate.name: rate(outcome).at(tau) for rate in rates.CORRUPTION_RATES},
-        without_rejection=rates.CORRUPTION_RATES[0](outcome).at(-math.inf),
-        tnr=1 - FPR_OF_WRONG(outcome).at(tau),
-        auc=metrics.area(clean.score[~clean.wrong], outcome.score[outcome.wrong]),
-    )
-
-
-def _mean(parts: Sequence[UnderCorruption], severity: int | None) -> UnderCorruption:
-    """Return the mean of every number over the corruptions that have it."""
-    return UnderCorruption(
-        set=parts[0].set,
-        name=MEAN,
-        severity=severity,
-        examples=min(part.examples for part in parts),
-        rates={name: _over([part.rates[name] for part in parts]) for name in parts[0].rates},
-        without_rejection=_over([part.without_rejection for part in parts]),
-        tnr=_over([part.tnr for part in parts]),
-        auc=_over([part.auc for part in parts]),
-    )
-
-
-def _over(values: Sequence[float]) -> float:
-    known = [value for value in values if not math.isnan(value)]
-    return float(np.mean(known)) if known else math.nan
-
 
 STRONGEST = 5
 ALL = "all unseen"
@@ -185,13 +121,15 @@ def evaluate(
         corruptions=under_corruption(run, at.tau),
         certificates=tuple(_certified(run, condition, at) for condition in run.certified),
         notes=run.notes,
+        availability=availability(run, at.tau, at.taus, seed),
+        stratified=stratified(run, at.tau, at.taus, seed),
     )
 
 
 def _under_attack(
     run: RunOutcomes, group: Group, at: _Threshold, equal: Sequence[Chosen]
 ) -> UnderAttack:
-    ranked = sorted(singles(group), key=lambda one: -int(accepted_errors(run, one, at.tau).sum()))
+    ranked = sorted(singles(group), key=lambda one: -int(broken(run, one, at.tau).sum()))
     pooled = _pooled("worst case", run, group, at)
     return UnderAttack(
         condition=group.condition,
@@ -228,7 +166,7 @@ def _families(run: RunOutcomes, group: Group, at: _Threshold) -> tuple[Pooled, .
     """Return each kind of attack, in the order in which they were made, and what it added."""
     found, before = [], np.zeros(len(asked(run, group)), dtype=np.bool_)
     for name, part in families(run, group).items():
-        errors = accepted_errors(run, part, at.tau)[: len(before)]
+        errors = broken(run, part, at.tau)[: len(before)]
         added = float((errors & ~before).mean())
         found.append(replace(_pooled(name, run, part, at), added=added))
         before |= errors
@@ -245,7 +183,8 @@ def _single(run: RunOutcomes, group: Group) -> str:
 def _pooled(name: str, run: RunOutcomes, group: Group, at: _Threshold) -> Pooled:
     clean, adversarial = pooled_outcome(run, group)
     shown, rows = rates_of(group.condition), asked(run, group)
-    errors = float(accepted_errors(run, group, at.tau).mean())
+    errors = float(broken(run, group, at.tau).mean())
+    of_errors = group.condition.on_errors
     attempts = [run.attempts[member] for member in group.members]
     shares = [1 / attempt.examples for attempt in attempts]
     forwards, backwards, seconds = (
@@ -261,7 +200,7 @@ def _pooled(name: str, run: RunOutcomes, group: Group, at: _Threshold) -> Pooled
         added=errors,
         rates=at.estimates(shown, clean, adversarial, among=rows),
         without_rejection=shown[0](clean, adversarial).among(rows).at(-math.inf),
-        auc=math.nan if group.condition.on_noise else metrics.auc(clean, adversarial),
+        auc=metrics.auc(clean, adversarial) if of_errors else math.nan,
         forwards=forwards,
         backwards=backwards,
         seconds=seconds,
@@ -282,7 +221,7 @@ def _certified(run: RunOutcomes, condition: "Condition", at: _Threshold) -> Cert
 
 def _unseen(run: RunOutcomes, at: _Threshold) -> dict[str, Pooled]:
     """Return the worst case over everything not seen, then without each condition of several."""
-    groups = [group for group in run.groups if not (group.condition.on_noise or group.seen)]
+    groups = [group for group in run.groups if group.condition.on_errors and not group.seen]
     found = {}
     for left_out in [None, *(groups if len(groups) > 1 else ())]:
         name = left_out.condition.title if left_out else ALL
@@ -294,7 +233,7 @@ def _unseen(run: RunOutcomes, at: _Threshold) -> dict[str, Pooled]:
 
 def _worst(run: RunOutcomes, at: _Threshold) -> Pooled | None:
     """Return the worst case over all threats on test images, seen or not."""
-    groups = [group for group in run.groups if not group.condition.on_noise]
+    groups = [group for group in run.groups if group.condition.on_errors]
     return _together("worst case", run, groups, at)
 
 

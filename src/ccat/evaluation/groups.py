@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ccat.evaluation.outcome import Floats, Integers, Outcome, threshold, worst, worst_of
-from ccat.evaluation.rates import ACCEPTED_NOISE, FPR, TPR, Levels, rates_of
+from ccat.evaluation.outcome import Floats, Integers, Outcome, lowest_of, threshold, worst_of
+from ccat.evaluation.rates import ACCEPTED_NOISE, AVAILABILITY, FPR, TPR, Levels, rates_of
 from ccat.evaluation.run_outcomes import Answers, Group, RunOutcomes
 
 if TYPE_CHECKING:
@@ -58,9 +58,12 @@ def singles(group: Group) -> list[Group]:
 
 
 def pooled_outcome(run: RunOutcomes, group: Group) -> tuple[Outcome, Outcome]:
-    """Return the clean and the worst attacked outcome of the images that all attempts attacked."""
+    """Return the clean and the worst attacked outcome of the images that all attempts attacked.
+
+    The worst is the highest-scored error, or the lowest score where the attacker wants rejection.
+    """
     clean, attempts = _answers(run, group)
-    return clean.outcome, worst(clean.outcome, [attempt.outcome for attempt in attempts])
+    return clean.outcome, _worst_of(group, clean, attempts)[0]
 
 
 def pooled_answers(run: RunOutcomes, group: Group) -> tuple[Answers, Integers]:
@@ -69,7 +72,7 @@ def pooled_answers(run: RunOutcomes, group: Group) -> tuple[Answers, Integers]:
     The number is −1 where no attempt succeeded; the answer is the clean one there.
     """
     clean, attempts = _answers(run, group)
-    adversarial, index = worst_of(clean.outcome, [attempt.outcome for attempt in attempts])
+    adversarial, index = _worst_of(group, clean, attempts)
     predicted = np.stack([*(attempt.predicted for attempt in attempts), clean.predicted])
     by = np.array([*group.members, -1])[index]  # index −1 is the last: the clean answers
     return Answers(predicted[index, np.arange(len(index))], adversarial), by
@@ -99,6 +102,18 @@ def accepted_errors(run: RunOutcomes, group: Group, tau: float) -> NDArray[np.bo
     return found
 
 
+def rejected(run: RunOutcomes, group: Group, tau: float) -> NDArray[np.bool_]:
+    """Return which images, correct and accepted when clean, an attempt of a group gets rejected."""
+    clean, adversarial = pooled_outcome(run, group)
+    mine = ~clean.wrong & (clean.score >= tau)
+    return mine & (adversarial.score < tau)
+
+
+def broken(run: RunOutcomes, group: Group, tau: float) -> NDArray[np.bool_]:
+    """Return on which images an attempt of a group reached its goal: accepted error, rejection."""
+    return (rejected if group.condition.rejects else accepted_errors)(run, group, tau)
+
+
 def rested_at(run: RunOutcomes, group: Group, tau: float) -> float | None:
     """Return the TPR at whose τ attacks of a group ended on an image, if that lies below this τ.
 
@@ -122,11 +137,20 @@ def told_apart(run: RunOutcomes, group: Group) -> tuple[Floats, Floats]:
     """Return the scores of what should be accepted and of what should be rejected; NaN: neither.
 
     These are the correctly classified of all clean images, and the successful adversarial examples;
-    under a condition on noise all of the noise.
+    under a condition on noise all of the noise. Where the attacker wants rejection they are the
+    correctly classified images, as attacked.
     """
     clean, adversarial = pooled_outcome(run, group)
     negatives = ACCEPTED_NOISE if group.condition.on_noise else FPR
+    negatives = AVAILABILITY if group.condition.rejects else negatives
     return TPR(run.clean[group.judge].outcome).part, negatives(clean, adversarial).part
+
+
+def _worst_of(
+    group: Group, clean: Answers, attempts: Sequence[Answers]
+) -> tuple[Outcome, Integers]:
+    outcomes = [attempt.outcome for attempt in attempts]
+    return lowest_of(outcomes) if group.condition.rejects else worst_of(clean.outcome, outcomes)
 
 
 def _answers(run: RunOutcomes, group: Group) -> tuple[Answers, list[Answers]]:

@@ -10,8 +10,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ccat.evaluation.outcome import Floats, Outcome, outcome, threshold, worst, worst_of
+from ccat.evaluation.outcome import (
+    Floats,
+    Outcome,
+    lowest,
+    lowest_of,
+    outcome,
+    threshold,
+    worst,
+    worst_of,
+)
 from ccat.evaluation.rates import (
+    AVAILABILITY,
     COVERAGE,
     ERROR,
     FPR,
@@ -34,12 +44,15 @@ __all__ = [
     "auc",
     "augrc",
     "aurc",
+    "availability",
     "coverage",
     "curves",
     "error",
     "fpr",
     "fpr_of_all",
     "fpr_of_correct",
+    "lowest",
+    "lowest_of",
     "outcome",
     "risk_coverage",
     "robust_error",
@@ -65,6 +78,14 @@ def error(examples: Outcome, tau: Tau) -> Tau:
 def robust_error(clean: Outcome, adversarial: Outcome, tau: Tau) -> Tau:
     """Return RErr(τ) = wrong and accepted / accepted, where each image counts clean or attacked."""
     return ROBUST_ERROR(clean, adversarial).at(tau)
+
+
+def availability(clean: Outcome, attacked: Outcome, tau: Tau) -> Tau:
+    """Return correct images that stay accepted under attack / correct images.
+
+    `attacked` is the `lowest` of attempts by an attacker who wants rejection.
+    """
+    return AVAILABILITY(clean, attacked).at(tau)
 
 
 def tpr(clean: Outcome, tau: Tau) -> Tau:

@@ -104,6 +104,27 @@ def worst(clean: Outcome, attempts: Sequence[Outcome]) -> Outcome:
     return worst_of(clean, attempts)[0]
 
 
+def lowest_of(attempts: Sequence[Outcome]) -> tuple[Outcome, Integers]:
+    """Return the lowest-scored attempt on each example, the first of several, and its number.
+
+    This is the worst case where the attacker wants rejection, whether the answer is wrong or not.
+    """
+    for attempt in attempts:
+        require_same_examples(attempts[0], attempt)
+    index = np.stack([attempt.score for attempt in attempts]).argmin(0)
+    rows = np.arange(len(index))
+    wrong, score = (
+        np.stack([getattr(attempt, name) for attempt in attempts])[index, rows]
+        for name in ("wrong", "score")
+    )
+    return Outcome(wrong, score), index
+
+
+def lowest(attempts: Sequence[Outcome]) -> Outcome:
+    """Return the lowest-scored attempt on each example."""
+    return lowest_of(attempts)[0]
+
+
 def require_same_examples(clean: Outcome, adversarial: Outcome) -> None:
     """Raise a ValueError unless both outcomes are of equally many examples."""
     if len(clean) != len(adversarial):

@@ -137,6 +137,20 @@ def _accepted_noise(clean: Outcome, adversarial: Outcome) -> Levels:
     return _coverage(adversarial)
 
 
+def _availability(clean: Outcome, lowest: Outcome) -> Levels:
+    require_same_examples(clean, lowest)
+    return _tpr(Outcome(clean.wrong, np.minimum(clean.score, lowest.score)))
+
+
+def _wrong(clean: Outcome, adversarial: Outcome) -> Levels:
+    return Levels(_robust_error(clean, adversarial).part, _coverage(clean).whole)
+
+
+def _answered(clean: Outcome, adversarial: Outcome, lowest: Outcome) -> Levels:
+    kept = np.minimum(clean.score, lowest.score)
+    return Levels(np.fmax(_wrong(clean, adversarial).part, kept), _coverage(clean).whole)
+
+
 def successful(clean: Outcome, adversarial: Outcome) -> NDArray[np.bool_]:
     """Return which adversarial examples are wrong although the clean example is right."""
     require_same_examples(clean, adversarial)
@@ -176,17 +190,38 @@ ACCEPTED_NOISE = Rate(
     "adversarial noise images accepted / all of them",
     _accepted_noise,
 )
+AVAILABILITY = Rate(
+    "availability",
+    "availability",
+    "correct images that stay accepted under attack / correct images",
+    _availability,
+)
+WRONG = Rate(
+    "wrong",
+    "wrong",
+    "images that an attacker makes wrong and accepted, or that are so when clean / all",
+    _wrong,
+)
+ANSWERED = Rate(
+    "answered",
+    "answered",
+    "images that are wrong, or that stay accepted when clean and under attack / all",
+    _answered,
+)
 FPR_OF_WRONG = Rate("fpr_of_wrong", "FPR", "wrong and accepted / wrong", _fpr_of_wrong)
 
 # The first of a list is the headline, which tables of several threats show.
 CLEAN_RATES: tuple[Rate, ...] = (ERROR, COVERAGE, TPR)
 ATTACK_RATES: tuple[Rate, ...] = (ROBUST_ERROR, FPR_OF_ALL, FPR_OF_CORRECT, FPR)
 NOISE_RATES: tuple[Rate, ...] = (ACCEPTED_NOISE,)
+REJECTION_RATES: tuple[Rate, ...] = (AVAILABILITY,)
 CORRUPTION_RATES: tuple[Rate, ...] = (ERROR, COVERAGE, FPR_OF_WRONG)
 
 
 def rates_of(condition: "Condition") -> tuple[Rate, ...]:
     """Return the rates that are computed under a condition, the headline first."""
+    if condition.rejects:
+        return REJECTION_RATES
     return NOISE_RATES if condition.on_noise else ATTACK_RATES
 
 

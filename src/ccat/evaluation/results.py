@@ -13,6 +13,19 @@ from ccat.evaluation.analysis import Analysis, Climb, Lines
 from ccat.evaluation.doubts import Doubt
 from ccat.evaluation.intervals import Estimate
 from ccat.evaluation.outcome import Integers
+from ccat.evaluation.parts import (
+    AtCoverage,
+    Availability,
+    Bounds,
+    Certified,
+    ClassAnswers,
+    Cost,
+    Count,
+    Selective,
+    Share,
+    Stratified,
+    Tally,
+)
 from ccat.evaluation.planted import PlantedErrors
 from ccat.evaluation.run_outcomes import (
     Answers,
@@ -31,6 +44,7 @@ __all__ = [
     "Answers",
     "AtCoverage",
     "AttemptOutcomes",
+    "Availability",
     "Certified",
     "ClassAnswers",
     "Climb",
@@ -43,93 +57,10 @@ __all__ = [
     "Pooled",
     "RunOutcomes",
     "Selective",
+    "Stratified",
     "UnderAttack",
     "UnderCorruption",
 ]
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """What JSON Schema says of a number: the least, the largest, and whether it may be null."""
-
-    least: int
-    largest: int | None = None
-    nullable: bool = True
-
-
-Share = Annotated[float, Bounds(0, 1)]
-Cost = Annotated[float, Bounds(0, nullable=False)]
-Count = Annotated[int, Bounds(1, nullable=False)]
-Tally = Annotated[int, Bounds(0, nullable=False)]
-
-
-@dataclass(frozen=True)
-class AtCoverage:
-    """A rate at the τ that accepts a share of clean images, at which runs can be compared.
-
-    Attributes:
-        asked: The share of the calibration images, right or wrong, that τ accepts at least.
-        tau: The largest threshold that does.
-        reached: The share of the counted images that τ accepts when they are clean; on noise, of
-            as many test images.
-        rate: Err on clean images, RErr under attack, the share accepted of noise.
-        lower_bound: Whether attacks on an image ended at a lower τ, so that the rate can only be
-            larger.
-    """
-
-    asked: Share
-    tau: float
-    reached: Share
-    rate: Estimate
-    lower_bound: bool
-
-
-@dataclass(frozen=True)
-class Selective:
-    """A rate over the coverage of clean images.
-
-    Attributes:
-        aurc: The area under the risk-coverage curve: the mean over the images of the rate at the
-            τ that is the clean score of the image; null on noise.
-        augrc: The area under the generalised risk-coverage curve: the same of what is wrong and
-            accepted / all images; null on noise.
-        lower_bound: Whether attacks on an image ended before τ reached the largest clean score, so
-            that both areas can only be larger.
-        at: The rate at equal coverages.
-    """
-
-    aurc: Share
-    augrc: Share
-    lower_bound: bool
-    at: tuple[AtCoverage, ...]
-
-
-@dataclass(frozen=True)
-class ClassAnswers:
-    """What the images of one class are answered at τ: a row of the confusion matrix.
-
-    Attributes:
-        label: The name of the class, or its number.
-        images: The number of its images.
-        rejected: How many of them are rejected.
-        accepted: How many are answered as a class and accepted, by class; others are left out.
-    """
-
-    label: str
-    images: Count
-    rejected: Tally
-    accepted: Mapping[str, Tally]
-
-    @property
-    def coverage(self) -> float:
-        """Accepted / all, of the images of this class."""
-        return 1 - self.rejected / self.images
-
-    @property
-    def error(self) -> float:
-        """Wrong / accepted, of the images of this class; 0 where none is accepted."""
-        accepted = self.images - self.rejected
-        return 1 - self.accepted.get(self.label, 0) / accepted if accepted else 0.0
 
 
 @dataclass(frozen=True)
@@ -168,12 +99,13 @@ class Pooled:
         attempts: The number of attempts on each image.
         examples: The number of images that all of these attempts were made for.
         asked: The share of these that were attacked; the others rested, broken already.
-        found: The share of these that became accepted errors.
-        added: The share that became accepted errors here and in no attempt before.
+        found: The share of these that became accepted errors; where the goal is rejection, that
+            were correct and accepted and became rejected.
+        added: The share that became so here and in no attempt before.
         rates: The rates at τ among the attacked images; the first is the headline.
         without_rejection: The headline where everything is accepted.
         auc: The area under the ROC curve of correctly classified clean images against their
-            successful adversarial examples; null on noise.
+            successful adversarial examples; null on noise, and where the goal is rejection.
         forwards: Forward passes per image.
         backwards: Backward passes per image.
         seconds: Seconds per image; null where they were not kept.
@@ -185,7 +117,7 @@ class Pooled:
     asked: Share
     found: Share
     added: Share
-    rates: Annotated[Mapping[str, Estimate], ("ATTACK_RATES", "NOISE_RATES")]
+    rates: Annotated[Mapping[str, Estimate], ("ATTACK_RATES", "NOISE_RATES", "REJECTION_RATES")]
     without_rejection: Share
     auc: Share
     forwards: Cost
@@ -194,7 +126,7 @@ class Pooled:
 
     @property
     def headline(self) -> Estimate:
-        """The rate that tables of several threats show: RErr, or the share of noise accepted."""
+        """The rate that tables show: RErr, the share of noise accepted, or availability."""
         return next(iter(self.rates.values()))
 
 
@@ -237,27 +169,6 @@ class UnderAttack:
 
 
 @dataclass(frozen=True)
-class Certified:
-    """An error under one condition from both sides, over the same images.
-
-    Attributes:
-        condition: What an attacker may do.
-        examples: The number of images.
-        certified: The share of these for which no wrong answer that τ accepts is possible.
-        upper: No attack makes the headline rate larger than this.
-        lower: What attacks found; null if the condition was not attacked.
-        without_rejection: The upper bound where everything is accepted.
-    """
-
-    condition: "Condition"
-    examples: Count
-    certified: Share
-    upper: Estimate
-    lower: Estimate | None
-    without_rejection: Share
-
-
-@dataclass(frozen=True)
 class Evaluation:
     """One run at one threshold.
 
@@ -282,6 +193,8 @@ class Evaluation:
         corruptions: The rates on corrupted images.
         certificates: Errors from both sides, under the conditions that were certified.
         notes: What is missing, and the command that makes it.
+        availability: For each threat that was attacked with both goals, what becomes of images.
+        stratified: For each threat, errors within ε or rejection within a part of it.
     """
 
     run: str
@@ -302,3 +215,5 @@ class Evaluation:
     corruptions: tuple[UnderCorruption, ...] = ()
     certificates: tuple[Certified, ...] = ()
     notes: tuple[str, ...] = ()
+    availability: tuple[Availability, ...] = ()
+    stratified: tuple[Stratified, ...] = ()

@@ -21,12 +21,13 @@ from ccat.data import counted, data_digest
 from ccat.data.images import to_floats
 from ccat.errors import PipelineError
 from ccat.evaluation.results import Answers, Group, Picture, RunOutcomes
+from ccat.objectives import lowest_confidence, other_class_confidence
 from ccat.pipeline.answers import judges_of, model_of, require_data
 from ccat.pipeline.collect import collect
 from ccat.pipeline.detect import fit_missing
 from ccat.pipeline.run_results import RunResults
 from ccat.runs import Run
-from ccat.threats import Condition, Linf, Threat, UnknownThreat
+from ccat.threats import Condition, Linf, Threat, UnknownThreat, label
 
 
 def score(run: Run, x_adv: Tensor, condition: Condition, name: str, device: str) -> None:
@@ -61,7 +62,8 @@ def score(run: Run, x_adv: Tensor, condition: Condition, name: str, device: str)
         checked_delta(x, x_adv, threat, name)
         data = data_digest(run.recipe.dataset)
         digest = hashlib.sha256(x_adv.numpy().tobytes()).hexdigest()
-        case = Case(name, threat, Given(digest), source=condition.source)
+        objective = lowest_confidence if condition.rejects else other_class_confidence
+        case = Case(name, threat, Given(digest), objective, source=condition.source)
         attempt = Attempt(case, 0, run.weights, data)
         _require_new(run, attempt)
         fit_missing(run, [threat], device, lambda *_: None)
@@ -86,8 +88,8 @@ def _require_new(run: Run, attempt: Attempt) -> None:
             )
 
 
-def export(run: Run, threat: Threat, device: str = "cpu") -> dict[str, NDArray[Any]]:
-    """Return the worst adversarial examples within a threat, as tables count them.
+def export(run: Run, within: Threat | Condition, device: str = "cpu") -> dict[str, NDArray[Any]]:
+    """Return the worst adversarial examples of test images within a threat, as tables count them.
 
     Returns:
         Arrays x, x_adv, y, prediction and score; where no attempt succeeded x_adv is x.
@@ -95,7 +97,9 @@ def export(run: Run, threat: Threat, device: str = "cpu") -> dict[str, NDArray[A
     Raises:
         PipelineError: If the run was not attacked within the threat, or did not keep them.
     """
-    condition = Condition(threat)
+    condition = within if isinstance(within, Condition) else Condition(within)
+    if condition.on_noise:
+        raise PipelineError("examples of test images are exported, not of noise: leave distal out")
     outcomes = collect(run, device=device)
     group = _group(run, outcomes, condition)
     worst = kept_perturbations(run, outcomes, group)
@@ -165,7 +169,7 @@ def _group(run: Run, outcomes: RunOutcomes, condition: Condition) -> Group:
         raise PipelineError(
             f"{run.path} was not attacked within {condition.title}: use a suite with this threat"
         )
-    judge = outcomes.judge if outcomes.shared_judge else condition.title
+    judge = outcomes.judge if outcomes.shared_judge else label(condition.threat)
     members = [n for n in inside if judge in outcomes.attempts[n].answers]
     return Group(condition, False, judge, tuple(members))
 

@@ -44,7 +44,8 @@ class RunResults:
         _, y = block_of(images.x, images.y, attempt.case.source, number)
         labels = None if condition.on_noise else y[: len(block.value)]
         for judge in self._judges(attempt) if self.perturbations == "worst" else ():
-            mine = worst_of_block(attempt.key, block, judge, labels, delta)
+            about = (attempt.key, block, judge, labels, delta)
+            mine = worst_of_block(*about, rejects=condition.rejects)
             worst = merge(mine, files.worst(condition, judge, number, *at))
             files.save_worst(condition, judge, number, worst, *at)
             self._of[condition.key, judge, number] = worst.of

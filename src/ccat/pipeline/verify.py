@@ -107,8 +107,9 @@ def _group(
         attacked = (x[rows] + worst.delta[first + rows]).clamp(0, 1).to(device)
         given = probabilities(model, attacked)
         score = judge(attacked, given).double()
-        off = (score - worst.score[first + rows].double()).abs() > _TOLERANCE * (score.abs() + 1e-3)
-        if not group.condition.on_noise:
+        stored = worst.score[first + rows].double() * (-1 if group.condition.rejects else 1)
+        off = (score - stored).abs() > _TOLERANCE * (score.abs() + 1e-3)
+        if not (group.condition.on_noise or group.condition.rejects):
             off |= given.argmax(1) == y[rows]
         if off.any():
             row = first + int(rows[int(torch.nonzero(off)[0])])

@@ -154,7 +154,7 @@ def over_rho(runs: Mapping[float, RunOutcomes]) -> Figure:
         group.condition
         for run in runs.values()
         for group in run.groups
-        if not group.condition.on_noise
+        if not (group.condition.on_noise or group.condition.rejects)
     }
     conditions = sorted(attacked, key=lambda condition: condition.order)
     figure = Figure(figsize=(PANEL * len(conditions), 2 * PANEL + 0.5), layout="constrained")

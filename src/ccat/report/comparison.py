@@ -46,7 +46,8 @@ def comparison_table(first: str, second: str, tpr: float, compared: Sequence[Com
             "images and those that chose τ, the same for both.",
             "p: of no difference, two-sided, from the same resamples: below 0.05 where the "
             "interval of the difference leaves zero out.",
-            "An image fails if its answer is wrong and accepted, noise if it is accepted.",
+            "An image fails if its answer is wrong and accepted, noise if it is accepted, a "
+            "correct image under reject if it is rejected.",
         ),
     )
 

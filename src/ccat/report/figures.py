@@ -126,7 +126,7 @@ def figures(
     runs = [Series(*parts) for parts in zip(outcomes, evaluations, styles(outcomes), strict=True)]
     every = {group.condition for run in outcomes for group in run.groups}
     conditions = sorted(every, key=lambda condition: condition.order)
-    on_images = [condition for condition in conditions if not condition.on_noise]
+    on_images = [one for one in conditions if one.on_errors]
     with rc_context(RC):
         drawn = {
             "robust-error": _headlines(runs, conditions),

@@ -70,6 +70,7 @@ def page_data(sections: Sequence[Section]) -> dict[str, Any]:
                 "key": condition.key,
                 "title": condition.title,
                 "noise": condition.on_noise,
+                "rejects": condition.rejects,
                 "rates": _defined(rates_of(condition)),
             }
             for condition in sorted(every, key=lambda condition: condition.order)
@@ -114,7 +115,8 @@ def _attacked(run: RunOutcomes, group: Group, arrays: _Arrays) -> dict[str, Any]
     answers, by = pooled_answers(run, group)
     positives, negatives = told_apart(run, group)
     roc = None
-    if not group.condition.on_noise and successful(clean, adversarial).any():
+    errors = group.condition.on_errors
+    if errors and successful(clean, adversarial).any():
         levels = {"x": FPR(clean, adversarial), "y": TPR(clean)}
         roc = {axis: arrays.levels(one) for axis, one in levels.items()}
     return {
@@ -203,6 +205,7 @@ def page(
             "clean": definitions(rates.CLEAN_RATES),
             "attack": definitions(rates.ATTACK_RATES),
             "noise": definitions(rates.NOISE_RATES),
+            "rejection": definitions(rates.REJECTION_RATES),
         },
         notes=[note for one in sections for note in one.evaluation.notes],
         plates={caption: image_url(svg.encode(), "svg+xml") for caption, svg in plates.items()},

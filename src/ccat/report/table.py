@@ -58,6 +58,10 @@ ASKED = (
 )
 SUCCESSFUL = "An adversarial example is successful if it is wrong and its clean image is right."
 SEEN = "* training has seen this threat. – not attacked."
+_REJECT = (
+    "Under reject the attacker wants correct images to be rejected: they are attacked for the "
+    "lowest score, and found or added if they were accepted when clean and are rejected then."
+)
 PLANTED = (
     "In square brackets: errors planted in the model on purpose that the attacks found / planted "
     "(docs/DOUBTS.md)."
@@ -72,11 +76,10 @@ def definitions(defined: Sequence[Rate]) -> str:
 
 def headlines() -> str:
     """Return what the first rate of clean images, of a threat and of noise divides by what."""
-    clean, attack, noise = (
-        definitions(defined[:1])
-        for defined in (rates.CLEAN_RATES, rates.ATTACK_RATES, rates.NOISE_RATES)
-    )
-    return f"In %. On clean images {clean} Under a threat {attack} {ATTACKED} distal: {noise}"
+    every = (rates.CLEAN_RATES, rates.ATTACK_RATES, rates.NOISE_RATES, rates.REJECTION_RATES)
+    clean, attack, noise, rejection = (definitions(defined[:1]) for defined in every)
+    more = f"distal: {noise} reject: {rejection}"
+    return f"In %. On clean images {clean} Under a threat {attack} {ATTACKED} {more}"
 
 
 def on_noise(defined: Sequence[Rate] | None = None) -> str:
@@ -85,6 +88,19 @@ def on_noise(defined: Sequence[Rate] | None = None) -> str:
     further = f"; {definitions(rest)}" if rest else "."
     column = rates.ATTACK_RATES[0].title
     return f"distal: under {column} stands {first.legend}{further}"
+
+
+def on_rejection(evaluations: Iterable[Evaluation]) -> list[str]:
+    """Return what columns of attacked images say where the goal is rejection, and what it means.
+
+    Nothing is returned where no attacker has this goal.
+    """
+    if not any(a.condition.rejects for one in evaluations for a in one.attacks):
+        return []
+    first, *rest = rates.REJECTION_RATES
+    further = f"; {definitions(rest)}" if rest else "."
+    column = rates.ATTACK_RATES[0].title
+    return [f"reject: under {column} stands {first.legend}{further}", _REJECT]
 
 
 def at(evaluations: Iterable[Evaluation]) -> str:

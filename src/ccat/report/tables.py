@@ -5,10 +5,14 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ccat.evaluation import rates
-from ccat.evaluation.evaluate import ALL, MEAN
+from ccat.evaluation.corruption import MEAN
+from ccat.evaluation.evaluate import ALL
 from ccat.evaluation.rates import ERROR, Rate
 from ccat.evaluation.results import Evaluation, Pooled, UnderAttack
+from ccat.report.availability import availability_table, stratified_table
+from ccat.report.certificates import certificates_table
 from ccat.report.confusion import confusion_table
+from ccat.report.corruptions import corruptions_table
 from ccat.report.coverage import coverage_table
 from ccat.report.table import (
     ASKED,
@@ -25,6 +29,7 @@ from ccat.report.table import (
     at,
     definitions,
     on_noise,
+    on_rejection,
     span,
 )
 from ccat.report.unrejected import UNREJECTED, unrejected_row
@@ -50,6 +55,9 @@ def tables(evaluations: Sequence[Sequence[Evaluation]]) -> list[Table]:
         strongest_table(first),
         corruptions_table(first),
         confusion_table(first),
+        certificates_table(first),
+        availability_table(first),
+        stratified_table(first),
     ]
     return [main_table(first), *(table for table in found if len(table.head) > 1 and table.rows)]
 
@@ -114,8 +122,9 @@ def thresholds_table(evaluations: Sequence[Sequence[Evaluation]]) -> Table:
         for attacks in zip(*(one.attacks for one in of_run), strict=True)
     ]
     legend = (f"In %. {REJECTED}", definitions(shown), SUCCESSFUL, ATTACKED, on_noise())
+    further = on_rejection(one for of_run in evaluations for one in of_run)
     title = "At several true positive rates"
-    return Table("thresholds", title, ("run", "threat", *head), tuple(rows), legend)
+    return Table("thresholds", title, ("run", "threat", *head), tuple(rows), (*legend, *further))
 
 
 def unseen_table(evaluations: Sequence[Evaluation]) -> Table:
@@ -138,7 +147,7 @@ def unseen_table(evaluations: Sequence[Evaluation]) -> Table:
 
 def attacks_table(evaluations: Sequence[Evaluation]) -> Table:
     """Return one row per family of attacks and one for their worst case, with all rates."""
-    shown = _shared(rates.ATTACK_RATES, rates.NOISE_RATES)
+    shown = _shared(rates.ATTACK_RATES, *rates.NOISE_RATES[1:], *rates.REJECTION_RATES[1:])
     rows = [
         (
             one.run,
@@ -168,6 +177,7 @@ def attacks_table(evaluations: Sequence[Evaluation]) -> Table:
         definitions(rates.ATTACK_RATES),
         f"{SUCCESSFUL} {ATTACKED}",
         on_noise(),
+        *on_rejection(evaluations),
         "AUC: area under the ROC curve of correctly classified clean images against their "
         "successful adversarial examples.",
         f"no rejection: {shown[0].title} where everything is accepted. Costs are per image.",
@@ -196,40 +206,10 @@ def strongest_table(evaluations: Sequence[Evaluation]) -> Table:
         "In % of the images. asked: attacked by this attempt; the others rested, because an "
         "earlier one had broken them. found: became wrong with a score of at least τ in this "
         "attempt; worst case: in any. A late attempt was asked only what the others had left.",
+        *on_rejection(evaluations)[1:],
     )
     title = f"The strongest single attempts, {at(evaluations)}"
     return Table("strongest", title, head, tuple(rows), legend)
-
-
-def corruptions_table(evaluations: Sequence[Evaluation]) -> Table:
-    """Return one row per corruption, and those over whole sets of them."""
-    first, *others = rates.CORRUPTION_RATES
-    rows: list[tuple[Cell, ...]] = [
-        (
-            one.run,
-            c.set,
-            c.name,
-            "–" if c.severity is None else str(c.severity),
-            str(c.examples),
-            Share(c.rates[first.name]),
-            Share(c.without_rejection),
-            *(Share(c.rates[rate.name]) for rate in others),
-            Share(c.tnr),
-            Number(c.auc, 3),
-        )
-        for one in evaluations
-        for c in one.corruptions
-    ]
-    titles = (first.title, "no rejection", *(rate.title for rate in others), "TNR", "AUC")
-    head = ("run", "set", "corruption", "severity", "images", *titles)
-    legend = (
-        "In %, but AUC. Images with a score below τ are rejected.",
-        f"{definitions(rates.CORRUPTION_RATES)} no rejection: {first.title} where everything is "
-        "accepted. TNR = wrong and rejected / wrong.",
-        "AUC: area under the ROC curve of correctly classified clean images against wrong answers.",
-        "mean: over corruptions, each counting the same; pooled: all their images as one set.",
-    )
-    return Table("corruptions", f"Corrupted images, {at(evaluations)}", head, tuple(rows), legend)
 
 
 def clean_columns() -> tuple[list[Rate], list[Rate]]:
@@ -244,10 +224,10 @@ def conditions_of(evaluations: Iterable[Evaluation]) -> list["Condition"]:
     return sorted(found, key=lambda condition: condition.order)
 
 
-def _shared(attack: Sequence[Rate], noise: Sequence[Rate]) -> tuple[Rate, ...]:
-    """Return the columns of a table with rows of both kinds, which share that of the headline."""
+def _shared(attack: Sequence[Rate], *others: Rate) -> tuple[Rate, ...]:
+    """Return the columns of a table with rows of all kinds, which share that of the headline."""
     known = {rate.name for rate in attack}
-    return (*attack, *(rate for rate in noise[1:] if rate.name not in known))
+    return (*attack, *(rate for rate in others if rate.name not in known))
 
 
 def _cells(pooled: Pooled, shown: Sequence[Rate]) -> list[Cell]:
@@ -259,8 +239,8 @@ def _cells(pooled: Pooled, shown: Sequence[Rate]) -> list[Cell]:
 def _headlines(conditions: Sequence["Condition"]) -> list[str]:
     """Return what the columns of conditions show."""
     legend = []
-    for on_noise_, defined in ((False, rates.ATTACK_RATES), (True, rates.NOISE_RATES)):
-        titles = [one.title for one in conditions if one.on_noise == on_noise_]
+    for defined in (rates.ATTACK_RATES, rates.NOISE_RATES, rates.REJECTION_RATES):
+        titles = [one.title for one in conditions if rates.rates_of(one) is defined]
         if titles:
             legend.append(f"{', '.join(titles)}: {definitions(defined[:1])}")
     return [*legend, ATTACKED] if legend else []

@@ -14,8 +14,9 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from ccat.evaluation import rates
 from ccat.evaluation.intervals import Estimate
+from ccat.evaluation.parts import Bounds, Share
 from ccat.evaluation.rates import Rate
-from ccat.evaluation.results import Bounds, Evaluation, Share
+from ccat.evaluation.results import Evaluation
 
 SCHEMA = 2
 _KINDS = {
@@ -34,10 +35,12 @@ class ConditionText:
     Attributes:
         threat: Such as Linf:0.3.
         source: What was attacked: test images, or noise, which has no right answer.
+        goal: What the attacker wants: errors that are accepted, or correct images rejected.
     """
 
     threat: str
     source: Literal["test", "noise"]
+    goal: Literal["error", "rejection"]
 
 
 def to_json(evaluations: Sequence[Evaluation]) -> dict[str, Any]:
@@ -73,7 +76,8 @@ def json_schema() -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if hasattr(value, "on_noise"):  # a Condition; the room of threats needs torch, this one not
-        value = ConditionText(dataclasses.replace(value, source="test").title, value.source)
+        threat = dataclasses.replace(value, source="test", goal="error").title
+        value = ConditionText(threat, value.source, value.goal)
     if isinstance(value, Estimate):
         value = value._asdict()
     if dataclasses.is_dataclass(value):

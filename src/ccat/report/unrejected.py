@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ccat.evaluation.evaluate import MEAN
+from ccat.evaluation.corruption import MEAN
 from ccat.evaluation.rates import Rate
 from ccat.evaluation.results import Evaluation
 from ccat.report.table import Cell, Share, span

@@ -19,6 +19,7 @@ import torch
 from ccat import codec
 from ccat.attacking import BLOCK, Attempt, AttemptRecord, Block, Worst
 from ccat.attacking.case import key_of
+from ccat.objectives import OBJECTIVES, goal_of
 from ccat.runs.folder import TIMINGS, Folder, RunError, file_name
 from ccat.sealed import Tensors
 from ccat.threats import Condition, Threat, UnknownThreat, label
@@ -242,7 +243,8 @@ def _record(about: Mapping[str, Any], key: str) -> AttemptRecord:
         threat = UnknownThreat(str(about["threat"]))
     objective = case["objective"]
     aware = isinstance(objective, dict) and objective.get("kind") == "Aware"
-    condition = Condition(threat, case["source"])
+    known = OBJECTIVES.get(objective) if isinstance(objective, str) else None
+    condition = Condition(threat, case["source"], goal_of(known))
     rest = None if about["rest_at"] is None else float(about["rest_at"])
     place = (int(about["restart"]), aware, rest, int(about["position"]))
     return AttemptRecord(key, case["name"], case["family"], condition, *place)

@@ -12,15 +12,14 @@ point of ball and box together, and the length of a step counts only entries tha
 that the gradient pushes out of [0,1] are held at their wall and not paid for.
 
 A threat of your own is a frozen dataclass with these methods whose first field, or the field
-`epsilon`, is its size; it is called `package.module:Class:0.3`. A `Condition` is a threat and what
-is attacked within it: test images or noise.
+`epsilon`, is its size; it is called `package.module:Class:0.3`. A `Condition` is a threat, what is
+attacked within it, test images or noise, and the attacker's goal: errors or rejection.
 """
 
 from ccat.threats.balls import L1, L2, Linf
+from ccat.threats.conditions import Condition, Goal, Source
 from ccat.threats.names import (
     THREATS,
-    Condition,
-    Source,
     UnknownThreat,
     contains,
     label,
@@ -40,6 +39,7 @@ __all__ = [
     "Box",
     "Condition",
     "Frame",
+    "Goal",
     "Linf",
     "Source",
     "Threat",

@@ -1,4 +1,4 @@
-"""Names of threats and conditions, as tables and the command line write them: `Linf:8/255`.
+"""Names of threats, as tables and the command line write them: `Linf:8/255`.
 
 A name is `NAME:ε`, followed by `,field=value` for every other field that is not at its default.
 NAME is the class of ccat's threats, and `package.module:Class` for a threat of your own.
@@ -10,7 +10,7 @@ import math
 import typing
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, get_args
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ccat import codec, extensions, overrides
 from ccat.errors import UntrustedError
@@ -205,73 +205,3 @@ def _read(text: str, kind: Any, where: str) -> Any:
         shown = overrides.shortened(text)
         raise ValueError(f"{where} must be a whole number below {_LARGEST}, not {shown!r}")
     return value
-
-
-Source = Literal["test", "noise"]
-_SOURCES: dict[str, Source] = {"test": "test", "noise": "noise", "distal": "noise"}
-
-
-@dataclass(frozen=True)
-class Condition:
-    """A threat around test images, or around uniform noise, which has no right answer.
-
-    The threat is an `UnknownThreat` if it is of a class outside ccat that was not imported.
-    """
-
-    threat: Threat | UnknownThreat
-    source: Source = "test"
-
-    def __post_init__(self) -> None:
-        if self.source not in get_args(Source):
-            raise ValueError(f"Condition: source must be 'test' or 'noise', not {self.source!r}")
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Return the condition that a `key` or a `title` stands for, without importing code.
-
-        Raises:
-            ValueError: If the text does not name a threat.
-        """
-        first, _, rest = text.partition(" ")
-        source, name = (_SOURCES[first], rest) if first in _SOURCES else ("test", text)
-        return cls(read_threat(name), source)
-
-    @property
-    def known_threat(self) -> Threat:
-        """The threat, which must not be an `UnknownThreat`.
-
-        Raises:
-            UntrustedError: If it is of a class that was not imported.
-        """
-        if isinstance(self.threat, UnknownThreat):
-            raise UntrustedError(f"{self.threat.text} is not part of ccat, and was not imported")
-        return self.threat
-
-    @property
-    def title(self) -> str:
-        """The condition as a heading of tables: "Linf:0.3", or "distal Linf:0.3" for noise."""
-        return f"distal {label(self.threat)}" if self.on_noise else label(self.threat)
-
-    @property
-    def key(self) -> str:
-        """The condition as it is stored: "test Linf:0.3" or "noise Linf:0.3"."""
-        return f"{self.source} {label(self.threat)}"
-
-    @property
-    def on_noise(self) -> bool:
-        """True if noise is attacked instead of test images."""
-        return self.source == "noise"
-
-    @property
-    def order(self) -> tuple[bool, tuple[int, str, float, str]]:
-        """A key that sorts conditions: noise last, then by threat."""
-        return self.on_noise, order(self.threat)
-
-    @property
-    def size(self) -> float:
-        """The ε of the threat; NaN if the threat is not known."""
-        return math.nan if isinstance(self.threat, UnknownThreat) else self.threat.epsilon
-
-    def includes(self, other: "Condition") -> bool:
-        """Return True if what was found under `other` is allowed here too."""
-        return self.source == other.source and contains(self.threat, other.threat)

@@ -79,7 +79,8 @@ def add_suite(
         "--threat",
         action="append",
         default=[],
-        help="attack within this one, such as Linf:8/255, or distal:Linf:0.3 on noise; repeatable",
+        help="attack within this one, such as Linf:8/255, distal:Linf:0.3 on noise, or "
+        "reject:Linf:0.3 to get correct images rejected; repeatable",
     )
     command.add_argument("--examples", type=int, help=examples)
     command.add_argument(

@@ -23,7 +23,7 @@ def run(options: Namespace) -> None:
     one = run_named(options.run)
     engine, device = engine_of(options)
     cases = chosen_cases(one, options, one.rejection)
-    if not any(can_plant(case.threat) for case in cases):
+    if not any(can_plant(case.threat) and case.condition.goal == "error" for case in cases):
         raise ValueError("errors can be planted in L∞, L2 and L1 only: choose such a --threat")
     examples = options.examples or min(EXAMPLES, len(counted(one.recipe.dataset)))
     suite, bar = as_typed(options), ProgressBar(one.path.name)

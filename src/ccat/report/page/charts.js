@@ -97,7 +97,7 @@ function showCurves() {
   byId("rate-caption").textContent = `${shown.title} = ${shown.meaning}, over ${over.name}. `
     + over.caption;
   byId("roc-chart").replaceChildren(chart("ROC curve", roc));
-  byId("roc-figure").hidden = condition.noise;
+  byId("roc-figure").hidden = condition.noise || condition.rejects;
   byId("key").replaceChildren(
     ...runs.map((run) => element("span", { className: "entry" }, swatch(run), run.name)),
   );

@@ -40,10 +40,15 @@ const conditionOf = (key) => data.conditions.find((condition) => condition.key =
 const headlineOf = (key) => conditionOf(key).rates[0];
 
 // What became of an example: it counts in the part, or only in the whole, or in neither. A whole
-// that does not depend on τ says nothing of what is accepted.
+// that does not depend on τ says nothing of what is accepted. Where the attacker wants rejection,
+// what counts in the part has held.
 function verdict(run, key, row) {
   const [part, whole] = run.attacked[key].rates[headlineOf(key).name];
   const tau = tauOf(run);
+  if (conditionOf(key).rejects) {
+    if (Number.isNaN(arrays[part][row])) return ["wrong when clean", "held"];
+    return arrays[part][row] >= tau ? ["stays accepted", "held"] : ["gets rejected", "through"];
+  }
   if (arrays[part][row] >= tau) return ["got through", "through"];
   const accepted = !isFixed(whole) && arrays[whole][row] >= tau;
   return [accepted ? "accepted, right" : "rejected", "held"];

@@ -43,6 +43,7 @@ const COLUMNS = [
   ["attack", "", String],
 ];
 const OUTCOME = 6;
+const THROUGH = ["got through", "gets rejected"]; // what an attacker wants
 let sorting = [0, 1], shown = 100;
 
 function rowsOf(run, key) {
@@ -64,7 +65,7 @@ function showExamples() {
   const texts = (row) => row.map((value, n) => COLUMNS[n][2](value));
   let rows = rowsOf(run, byId("examples-threat").value);
   if (byId("examples-through").checked) {
-    rows = rows.filter((row) => row[OUTCOME] === "got through");
+    rows = rows.filter((row) => THROUGH.includes(row[OUTCOME]));
   }
   if (words.length) {
     rows = rows.filter((row) => {
@@ -86,7 +87,7 @@ function showExamples() {
 }
 function classOf(column, words) {
   if (column !== OUTCOME) return COLUMNS[column][1];
-  return `outcome ${words === "got through" ? "through" : "held"}`;
+  return `outcome ${THROUGH.includes(words) ? "through" : "held"}`;
 }
 function heading([name, kind], n) {
   const [column, direction] = sorting;
