@@ -47,6 +47,7 @@ from .objectives import (
     Objective,
     any_class_confidence,
     cross_entropy,
+    lowest_confidence,
     other_class_confidence,
 )
 from .rejection import Confidence, Detection, Detector, Rejection
@@ -95,6 +96,7 @@ __all__ = [  # noqa: RUF022 (grouped by room)
     "cross_entropy",
     "other_class_confidence",
     "any_class_confidence",
+    "lowest_confidence",
     # attacks
     "ATTACKS",
     "Attack",
