@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from ccat.evaluation.certified import between
 from ccat.evaluation.groups import headline, pooled_outcome, told_apart
 from ccat.evaluation.metrics import curves
 from ccat.evaluation.rates import COVERAGE, FPR, TPR, rates_of, successful
@@ -143,6 +144,10 @@ def _headlines(runs: Sequence[Series], conditions: Sequence["Condition"]) -> Fig
             if group := run.group(condition):
                 levels, tau = headline(run.outcomes, group), run.evaluation.tau
                 panel.plot(_GRID, 100 * levels.at(_GRID), **run.line)
+                if condition in run.outcomes.certified:
+                    both = between(run.outcomes, condition)
+                    ends = (100 * levels.at(_GRID), 100 * both.upper.at(_GRID))
+                    panel.fill_between(_GRID, *ends, color=run.colour, alpha=0.18, linewidth=0)
                 panel.plot([tau], [100 * levels.at(tau)], "o", color=run.colour, markersize=4)
         panel.set(
             title=condition.title,
@@ -166,6 +171,10 @@ def _risk_coverage(runs: Sequence[Series], conditions: Sequence["Condition"]) ->
                 coverage = COVERAGE(pooled_outcome(run.outcomes, group)[0])
                 curve = risk_coverage(levels, coverage)
                 panel.plot(100 * curve.coverage, 100 * curve.risk, **run.line)
+                if condition in run.outcomes.certified:
+                    upper = 100 * between(run.outcomes, condition).upper.at(curve.tau)
+                    ends = (100 * curve.coverage, 100 * curve.risk, upper)
+                    panel.fill_between(*ends, color=run.colour, alpha=0.18, linewidth=0)
                 x, y = 100 * coverage.at(tau), 100 * levels.at(tau)
                 panel.plot([x], [y], "o", color=run.colour, markersize=4)
         panel.set(

@@ -31,6 +31,7 @@ _TEX |= {
     "±": r"$\pm$",
     "†": r"$\dagger$",
     "‡": r"$\ddagger$",
+    "≤": r"$\le$",
 }
 
 
@@ -70,22 +71,23 @@ def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def as_csv(table: Table) -> str:
-    """Return a table as CSV: shares from 0 to 1 with all digits, intervals in two more columns."""
-    wide = [
-        any(isinstance(cell, Share) and cell.interval is not None for cell in column)
-        for column in zip(*table.rows, strict=True)
+    """Return a table as CSV: shares from 0 to 1 with all digits.
+
+    Intervals are in two more columns, what was proved in one more, where there are any.
+    """
+    columns = [[c for c in column if isinstance(c, Share)] for column in zip(*table.rows)]  # noqa: B905
+    more = [
+        [" low", " high"] * any(cell.interval is not None for cell in column)
+        + [" at most"] * any(cell.upper is not None for cell in column)
+        for column in columns
     ]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(
-        [
-            name
-            for n, head in enumerate(table.head)
-            for name in ([head, f"{head} low", f"{head} high"] if wide[n] else [head])
-        ]
-    )
+    heads = zip(table.head, more, strict=True)
+    writer.writerow([name + ending for name, endings in heads for ending in ("", *endings)])
     for row in table.rows:
-        writer.writerow([value for n, cell in enumerate(row) for value in _values(cell, wide[n])])
+        cells = zip(row, more, strict=True)
+        writer.writerow([value for cell, endings in cells for value in _values(cell, endings)])
     return out.getvalue()
 
 
@@ -116,23 +118,26 @@ FORMATS: dict[str, Callable[[Table], str]] = {"md": as_markdown, "csv": as_csv, 
 
 
 def _is_number(cell: Cell) -> bool:
-    return not isinstance(cell, str) or cell[:1].isdigit() or cell[:1] in "-–<"
+    return not isinstance(cell, str) or cell[:1].isdigit() or cell[:1] in "-–<≤"
 
 
 def shown(cell: Cell) -> str:
     """Return a cell as Markdown and the page show it."""
     if isinstance(cell, str):
         return cell
+    proved = (
+        f"≤ {percent(cell.upper)}" if isinstance(cell, Share) and cell.upper is not None else ""
+    )
     if math.isnan(cell.value):
-        return "–"
+        return proved or "–"
     if isinstance(cell, Number):
         return f"{cell.value:.{cell.digits}f}{cell.mark}"
     if cell.interval is None:
-        return f"{percent(cell.value)}{cell.mark}"
+        return f"{percent(cell.value)}{cell.mark} {proved}".rstrip()
     to = " to " if cell.interval[0] < 0 else "–"
     low, high = (percent(bound) for bound in cell.interval)
     note = f" [{cell.note}]" if cell.note else ""
-    return f"{percent(cell.value)}{cell.mark} ({low}{to}{high}){note}"
+    return f"{percent(cell.value)}{cell.mark} ({low}{to}{high}) {proved}".rstrip() + note
 
 
 def percent(share: float) -> str:
@@ -140,12 +145,14 @@ def percent(share: float) -> str:
     return f"{100 * share:z.1f}"
 
 
-def _values(cell: Cell, wide: bool) -> list[str]:
+def _values(cell: Cell, more: Sequence[str]) -> list[str]:
+    """Return the value of a cell, then those of the columns beside it."""
     if isinstance(cell, str):
-        text = "" if cell == "–" else cell
-        return [text, "", ""] if wide else [text]
-    interval = cell.interval if isinstance(cell, Share) else None
-    numbers = [cell.value, *(interval or ((math.nan, math.nan) if wide else ()))]
+        return ["" if cell == "–" else cell, *("" for _ in more)]
+    low, high = (isinstance(cell, Share) and cell.interval) or (math.nan, math.nan)
+    upper = cell.upper if isinstance(cell, Share) and cell.upper is not None else math.nan
+    beside = {" low": low, " high": high, " at most": upper}
+    numbers = [cell.value, *(beside[ending] for ending in more)]
     return ["" if math.isnan(number) else repr(number) for number in numbers]
 
 
@@ -159,7 +166,8 @@ def _tex(cell: Cell) -> str:
     )
     mark = cell.mark.replace("†", r"\dagger").replace("‡", r"\ddagger")
     note = rf" {{\scriptsize {cell.note}}}" if cell.note else ""
-    return f"{percent(cell.value)}{mark and f'$^{{{mark}}}$'}{interval}{note}"
+    proved = rf" $\le$ {percent(cell.upper)}" if cell.upper is not None else ""
+    return f"{percent(cell.value)}{mark and f'$^{{{mark}}}$'}{interval}{proved}{note}"
 
 
 def _escaped(text: str) -> str:

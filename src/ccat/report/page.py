@@ -17,6 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from numpy.typing import NDArray
 
 from ccat.evaluation import rates
+from ccat.evaluation.certified import between
 from ccat.evaluation.groups import pooled_answers, pooled_outcome, told_apart
 from ccat.evaluation.rates import COVERAGE, FPR, TPR, Levels, Rate, rates_of, successful
 from ccat.evaluation.results import Answers, Evaluation, Group, Picture, RunOutcomes
@@ -124,6 +125,11 @@ def _attacked(run: RunOutcomes, group: Group, arrays: _Arrays) -> dict[str, Any]
             rate.name: arrays.levels(rate(clean, adversarial)) for rate in rates_of(group.condition)
         },
         "coverage": arrays.levels(COVERAGE(clean)),
+        "certified": (
+            arrays.levels(between(run, group.condition).upper)
+            if group.condition in run.certified
+            else None
+        ),
         "roc": roc,
         "positives": arrays.index(positives),
         "negatives": arrays.index(negatives),

@@ -11,12 +11,16 @@ from ccat.evaluation.results import Evaluation
 
 
 class Share(NamedTuple):
-    """A share between 0 and 1, with its interval where there is one, a mark and a note."""
+    """A share between 0 and 1, with its interval where there is one, a mark and a note.
+
+    `upper` is what it is at most, where that was proved; if only that is known, the value is NaN.
+    """
 
     value: float
     interval: tuple[float, float] | None = None
     mark: str = ""
     note: str = ""
+    upper: float | None = None
 
     @classmethod
     def of(cls, estimate: Estimate, mark: str = "", note: str = "") -> "Share":
@@ -66,6 +70,7 @@ PLANTED = (
     "In square brackets: errors planted in the model on purpose that the attacks found / planted "
     "(docs/DOUBTS.md)."
 )
+PROVED = "≤: no attack within the threat can make it more, by a proof (docs/CERTIFICATES.md)."
 UNFINISHED = "† attacks that were asked for are not finished, and the number can only get worse."
 
 

@@ -1,7 +1,7 @@
 """The paper's tables, from evaluations. Every table says below what is divided by what."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ccat.evaluation import rates
@@ -18,6 +18,7 @@ from ccat.report.table import (
     ASKED,
     ATTACKED,
     PLANTED,
+    PROVED,
     REJECTED,
     SEEN,
     SUCCESSFUL,
@@ -64,15 +65,17 @@ def tables(evaluations: Sequence[Sequence[Evaluation]]) -> list[Table]:
 
 def main_table(evaluations: Sequence[Evaluation]) -> Table:
     """Return per run the rates on clean images and each condition's headline; and unrejected."""
-    conditions = conditions_of(evaluations)
+    conditions = conditions_of(evaluations, certified=True)
     sets = list(dict.fromkeys(c.set for one in evaluations for c in one.corruptions))
     before, after = clean_columns()
     rows: list[tuple[Cell, ...]] = []
     for one in evaluations:
-        found = {
-            a.condition: Share.of(a.pooled.headline, a.mark, a.planted.text if a.planted else "")
-            for a in one.attacks
-        }
+        upper = {c.condition: c.upper.value for c in one.certificates}
+        found = {condition: Share(math.nan, upper=value) for condition, value in upper.items()}
+        for a in one.attacks:
+            planted = a.planted.text if a.planted else ""
+            cell = Share.of(a.pooled.headline, a.mark, planted)
+            found[a.condition] = cell._replace(upper=upper.get(a.condition))
         means = {
             c.set: Share(c.rates[ERROR.name])
             for c in one.corruptions
@@ -102,6 +105,7 @@ def main_table(evaluations: Sequence[Evaluation]) -> Table:
         *_headlines(conditions),
         *(f"{name}: {ERROR.title}, mean over corruptions." for name in sets),
         *([f"{SEEN} {_tries(evaluations, conditions)}"] if conditions else []),
+        *([PROVED] if any(one.certificates for one in evaluations) else []),
         *_doubts(evaluations),
     )
     title = f"Errors of what is accepted, {at(evaluations)}"
@@ -218,9 +222,16 @@ def clean_columns() -> tuple[list[Rate], list[Rate]]:
     return before, [rate for rate in rates.CLEAN_RATES if rate.interval == "exact"]
 
 
-def conditions_of(evaluations: Iterable[Evaluation]) -> list["Condition"]:
-    """Return every condition that one of the runs was attacked under, in the order of columns."""
-    found = dict.fromkeys(a.condition for one in evaluations for a in one.attacks)
+def conditions_of(
+    evaluations: Sequence[Evaluation], *, certified: bool = False
+) -> list["Condition"]:
+    """Return every condition that one of the runs was attacked under, in the order of columns.
+
+    With `certified`, those as well that were only certified.
+    """
+    found = {a.condition for one in evaluations for a in one.attacks}
+    if certified:
+        found |= {c.condition for one in evaluations for c in one.certificates}
     return sorted(found, key=lambda condition: condition.order)
 
 

@@ -1,5 +1,6 @@
 """The row of the main table that says what a run is worth if it may not reject."""
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -33,11 +34,12 @@ def unrejected_row(
         conditions: Of the columns that follow.
         sets: The sets of corruptions in the columns after these.
     """
-    found = {
-        a.condition: Share(a.pooled.without_rejection, mark=a.mark)
-        for a in one.attacks
-        if not a.condition.on_noise
-    }
+    upper = {c.condition: c.without_rejection for c in one.certificates}
+    found = {condition: Share(math.nan, upper=value) for condition, value in upper.items()}
+    for a in one.attacks:
+        proved = upper.get(a.condition)
+        found[a.condition] = Share(a.pooled.without_rejection, mark=a.mark, upper=proved)
+    shown = [condition for condition in conditions if not condition.on_noise]
     means = {
         c.set: Share(c.without_rejection)
         for c in one.corruptions
@@ -48,7 +50,7 @@ def unrejected_row(
         *(Share(one.without_rejection[rate.name]) for rate in before),
         "–",
         *(Share(one.without_rejection[rate.name]) for rate in after),
-        *(found.get(condition, "–") for condition in conditions),
+        *(found.get(one, "–") if one in shown else "–" for one in conditions),
         *(means.get(name, "–") for name in sets),
         span(a.pooled.examples for a in one.attacks),
     )

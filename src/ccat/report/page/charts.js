@@ -32,6 +32,12 @@ function path(points, run) {
   const line = { stroke: colour(run), "stroke-width": 2, "stroke-dasharray": dashes(run) };
   return drawn("path", { d, fill: "none", ...line });
 }
+function band(taus, lower, upper, run) { // between what was found and what is possible
+  const points = [...taus.map(lower), ...taus.map(upper).reverse()]
+    .filter(([x, y]) => !Number.isNaN(x) && !Number.isNaN(y))
+    .map(([x, y]) => `${X(x).toFixed(2)},${Y(y).toFixed(2)}`).join(" ");
+  return drawn("polygon", { points, fill: colour(run), "fill-opacity": 0.18, class: "band" });
+}
 function dot(x, y, run, filled = true) {
   const there = !Number.isNaN(x) && !Number.isNaN(y);
   const look = filled ? { fill: colour(run) }
@@ -84,6 +90,10 @@ function showCurves() {
     const attacked = run.attacked[condition.key], levels = attacked.rates[shown.name];
     const point = (tau) => [over.x(attacked, tau), share(levels, tau)];
     const own = run.tau === null ? -Infinity : run.tau;
+    if (attacked.certified && shown === condition.rates[0]) {
+      const above = (tau) => [over.x(attacked, tau), share(attacked.certified, tau)];
+      curves.push(band(over.taus(attacked), point, above, run));
+    }
     curves.push(path(over.taus(attacked).map(point), run), ...dot(...point(own), run));
     if (chosen !== null && over === OVER.coverage) curves.push(...dot(...point(chosen), run, false));
     if (attacked.roc) {
@@ -94,7 +104,10 @@ function showCurves() {
   }
   if (chosen !== null && over === OVER.tau) curves.push(upright(within(chosen)));
   byId("rate-chart").replaceChildren(chart(`${shown.title} over ${over.name}`, curves));
+  const proved = shown === condition.rates[0]
+    && runs.some((run) => run.attacked[condition.key].certified);
   byId("rate-caption").textContent = `${shown.title} = ${shown.meaning}, over ${over.name}. `
+    + (proved ? "A band reaches from what attacks found to what is possible. " : "")
     + over.caption;
   byId("roc-chart").replaceChildren(chart("ROC curve", roc));
   byId("roc-figure").hidden = condition.noise || condition.rejects;

@@ -40,6 +40,10 @@ function underAttack(run, condition, tau) {
     cell.append(element("small", { textContent: `planted ${attacked.planted}`, title }));
   }
   if (attacked.doubts.length) cell.title = attacked.doubts.join("\n");
+  if (attacked.certified) {
+    const title = "no attack within the threat can make it more, by a proof";
+    cell.append(element("small", { textContent: `≤ ${percent(share(attacked.certified, tau))}`, title }));
+  }
   cell.dataset.key = `${run.name} ${condition.title}`;
   const second = others.find((rate) => rate.name === byId("second-rate").value);
   if (second) {
