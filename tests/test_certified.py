@@ -1,26 +1,32 @@
 """Errors from above: what a certificate means for RErr, in runs, tables and the command line."""
 
+import csv
+import io
 import itertools
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from runs import says
 from synthetic import JUDGE, LINF, NOISE, attempt, run_outcomes
+from torch import nn
 
-from ccat import sealed
+import ccat
+from ccat import PGD, Case, sealed
 from ccat.errors import PipelineError
 from ccat.evaluation.certified import between
 from ccat.evaluation.evaluate import evaluate
 from ccat.evaluation.metrics import Outcome, robust_error, worst
 from ccat.evaluation.results import RunOutcomes
 from ccat.report.certificates import certificates_table
-from ccat.report.formats import shown
+from ccat.report.formats import FORMATS, shown
+from ccat.report.tables import main_table
 from ccat.runs import Run
-from ccat.threats import Condition, Linf
+from ccat.threats import L2, Condition, Linf
 
 
 def possible(run: RunOutcomes, slack: float = 0.1) -> Outcome:
@@ -159,3 +165,57 @@ def test_certificates_of_other_weights_are_not_read(trained: Run) -> None:
     assert trained.certificates.bounds_of(condition) == "linear"
     assert trained.certificates.read("other data") == {}
     assert replace(trained.certificates, weights="other").read("data") == {}
+
+
+def test_a_model_in_memory_is_bounded_from_both_sides() -> None:
+    """A linear model, of which intervals are exact: the attack reaches the bound."""
+    generator = torch.Generator().manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(16, 3))
+    with torch.no_grad():
+        model[1].weight.copy_(torch.randn(3, 16, generator=generator))  # type: ignore[operator]
+    x = torch.rand(240, 1, 4, 4, generator=generator)
+    y = model(x).argmax(1)
+    about = (x[:40], y[:40])
+    case = Case("PGD", Linf(0.05), PGD(20, 0.02))
+    cases = [case, replace(case, threat=L2(0.1))]
+    images = {"calibration": (x[40:], y[40:]), "suite": cases}
+    result = ccat.evaluate(model, *about, **images, certify="interval")  # type: ignore[arg-type]
+    (one,) = result.evaluation.certificates
+    assert one.condition == Condition(Linf(0.05))
+    assert one.lower is not None
+    assert 0 < one.lower.value <= one.upper.value < 1
+    assert one.upper.value - one.lower.value < 0.06
+    assert "≤" in result.table()
+    assert "between" in result.table("certificates")
+    with pytest.raises(ValueError, match="certify must be one of interval, linear, not 'exact'"):
+        ccat.evaluate(model, *about, **images, certify="exact")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="leave rejection or certify out"):
+        ccat.evaluate(
+            model,
+            *about,
+            **images,  # type: ignore[arg-type]
+            certify="interval",
+            rejection=lambda images, f: f.amax(1),
+        )
+
+
+def test_tables_have_what_was_proved_in_every_format() -> None:
+    run = run_outcomes()
+    certified = {LINF: possible(run), Condition(Linf(0.05)): possible(run)}
+    table = main_table([evaluate(replace(run, certified=certified), tau=0.5)])
+    upper = evaluate(replace(run, certified=certified), tau=0.5).certificates
+    proved = {one.condition.title: 100 * one.upper.value for one in upper}
+    row = dict(zip(table.head, (shown(cell) for cell in table.rows[0]), strict=True))
+    assert row["Linf:0.05"] == f"≤ {proved['Linf:0.05']:.1f}"  # not attacked
+    assert row["Linf:0.3"].endswith(f") ≤ {proved['Linf:0.3']:.1f}")
+    head, first, *_ = csv.reader(io.StringIO(FORMATS["csv"](table)))
+    values = dict(zip(head, first, strict=True))
+    assert 100 * float(values["Linf:0.3 at most"]) == pytest.approx(proved["Linf:0.3"])
+    assert values["Linf:0.05"] == ""
+    assert rf"$\le$ {proved['Linf:0.3']:.1f}" in FORMATS["tex"](table)
+    assert any("by a proof" in line for line in table.legend)
+
+
+def test_rejection_has_no_certificate(trained: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    said = says(capsys, "certify", "tiny", "--threat", "reject:Linf:0.1", error=True)
+    assert "reject Linf:0.1 has no certificate" in said

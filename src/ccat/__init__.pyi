@@ -29,6 +29,7 @@ from .attacks import (
     accepted_as,
     best,
 )
+from .bounds import NoBoundError, certify
 from .catalog import RECIPES, SUITES, Suite
 from .data import DATASETS, DataUnavailableError, Images, load_mnist
 from .evaluation import metrics
@@ -165,4 +166,6 @@ __all__ = [  # noqa: RUF022 (grouped by room)
     "Outcome",
     "threshold",
     "worst",
+    "certify",
+    "NoBoundError",
 ]

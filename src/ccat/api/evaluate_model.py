@@ -9,6 +9,7 @@ from types import MappingProxyType
 import torch
 from torch import Tensor, nn
 
+from ccat.api.certify_boxes import certified_boxes, require_bounds
 from ccat.api.inputs import (
     AttackLike,
     Labelled,
@@ -42,6 +43,7 @@ from ccat.attacking.outcomes import Clean, attempt_outcomes, clean_outcomes, gro
 from ccat.attacking.rest import TPR as REST_TPR
 from ccat.attacks import frozen
 from ccat.attacks.inputs import require_model
+from ccat.bounds import Bounds
 from ccat.checks import require_count
 from ccat.data import Images
 from ccat.engine import Here
@@ -109,6 +111,7 @@ def evaluate(
     progress: Progress | None = None,
     batch: int | None = None,
     rest_tpr: float | None = REST_TPR,
+    certify: Bounds | None = None,
 ) -> Result:
     """Attack a model and measure what gets through.
 
@@ -136,6 +139,8 @@ def evaluate(
         batch: Images that go through the model at once; by default what memory holds, at most 100.
         rest_tpr: An image that is wrong and accepted at the τ of this TPR rests in the cases that
             follow; None attacks all images with all cases.
+        certify: "interval" or "linear": bound errors from above as well, within every threat that
+            is a box.
 
     Returns:
         Tables, numbers and adversarial images.
@@ -156,6 +161,7 @@ def evaluate(
     if batch is not None:
         require_count("batch", batch)
     cases = cases_for(suite, x, threats, attacks)
+    require_bounds(certify, rejection)
     if rejection is not None and not callable(rejection):
         raise ValueError(
             f"rejection must be a function (images, probabilities) -> scores, such as a fitted "
@@ -203,6 +209,7 @@ def evaluate(
         groups=grouped(found, rule, (), seen),
         notes=notes,
         corrupted=(),
+        certified=certified_boxes(model, cases, x[:count], y[:count], certify),
     )
     adversarial = _adversarial(outcomes, memory, x[:count], y[:count])
     return Result(outcomes, evaluate_outcomes(outcomes, tpr), MappingProxyType(adversarial))

@@ -7,7 +7,7 @@ that are accepted clean, RErr(τ) ≤ U / (U + A): the definition of RErr, with 
 possible in place of the worst that was found.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -66,7 +66,8 @@ def require_consistent(run: RunOutcomes, condition: "Condition") -> None:
     found = {
         f"{attempt.title} ({attempt.condition.title})": attempt.answers[run.judge].outcome
         for attempt in run.attempts
-        if condition.includes(attempt.condition) and run.judge in attempt.answers
+        if condition.includes(replace(attempt.condition, goal="error"))
+        and run.judge in attempt.answers
     }
     if not condition.on_noise:
         found["no attack, the clean image"] = run.clean_answers.outcome

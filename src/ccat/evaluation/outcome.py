@@ -52,6 +52,12 @@ class Outcome:
         return Outcome(self.wrong[rows], self.score[rows])
 
 
+def joined(parts: Sequence[Outcome]) -> Outcome:
+    """Return the outcomes of several parts as one, in their order."""
+    wrong = np.concatenate([part.wrong for part in parts])
+    return Outcome(wrong, np.concatenate([part.score for part in parts]))
+
+
 def outcome(probabilities: Any, labels: Any) -> Outcome:
     """Return the outcome of predicted probabilities (N, K), scored by the confidence max_k f_k.
 

@@ -52,11 +52,12 @@ def benchmark(
     """
     attack(run, suite, cases, examples, engine, device, progress)
     check_small(run, suite, cases, examples, engine, device)
-    boxes = dict.fromkeys(case.condition for case in cases if is_box(case.threat))
+    conditions = dict.fromkeys(case.condition for case in cases)
+    boxes = [one for one in conditions if is_box(one.threat) and not one.rejects]
     why = ""
     try:
         if boxes:
-            certify_run(run, list(boxes), examples, engine, device, progress)
+            certify_run(run, boxes, examples, engine, device, progress)
     except (NoBoundError, PipelineError) as none:
         why = str(none)
     return write_card(run, why)

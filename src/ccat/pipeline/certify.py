@@ -4,14 +4,12 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from ccat.attacking import block_of, blocks_in
 from ccat.bounds import Bounds, certify, require_box
 from ccat.data import counted, data_digest
 from ccat.engine import Engine
 from ccat.errors import PipelineError
-from ccat.evaluation.outcome import Outcome
+from ccat.evaluation.outcome import Outcome, joined
 from ccat.pipeline.answers import clean_probabilities, model_of
 from ccat.pipeline.workers import Common, common_of, run_of
 from ccat.progress import Progress
@@ -61,6 +59,11 @@ def certify_run(
         raise PipelineError(f"--examples must be 1 to {most}, not {size}")
     for condition in conditions:
         require_box(condition.known_threat)
+        if condition.rejects:
+            raise PipelineError(
+                f"{condition.title} has no certificate: bounds prove that errors are impossible, "
+                f"not that rejection is"
+            )
     units = deque(
         _Unit(one, block, bounds) for one in conditions for block in range(blocks_in(size))
     )
@@ -72,18 +75,15 @@ def certify_run(
         for unit, possible in engine(_compute, common, units):
             found[unit.condition, unit.block] = possible
             progress(len(found), total, f"{unit.condition.title}, {len(found)} of {total} blocks")
-        certificates = {one: _joined(found, one, size) for one in conditions}
+        certificates = {one: _all_blocks(found, one, size) for one in conditions}
         run.certificates.save(certificates, data_digest(run.recipe.dataset), bounds)
     return certificates
 
 
-def _joined(
+def _all_blocks(
     found: Mapping[tuple[Condition, int], Outcome], condition: Condition, size: int
 ) -> Outcome:
-    blocks = [found[condition, block] for block in range(blocks_in(size))]
-    wrong = np.concatenate([block.wrong for block in blocks])
-    score = np.concatenate([block.score for block in blocks])
-    return Outcome(wrong[:size], score[:size])
+    return joined([found[condition, block] for block in range(blocks_in(size))])[:size]
 
 
 def _compute(common: Common, unit: _Unit) -> Outcome:

@@ -67,7 +67,7 @@ def run(options: Namespace) -> None:
 def _attacked(run: Run) -> list[Condition]:
     """Return the boxes that a run was attacked within."""
     found = {record.condition for record, _, _ in run.attempts.records()}
-    boxes = [one for one in found if is_box(one.threat)]
+    boxes = [one for one in found if is_box(one.threat) and not one.rejects]
     if not boxes:
         raise ValueError(
             f"{run.path} was not attacked within a box yet: name one, such as --threat Linf:0.3"
