@@ -115,10 +115,10 @@ def _small(name: str, method: Method, epochs: int, images: int | None = None) ->
     return Recipe(name, method, epochs, LinearToZero(), _PROBE, images=images)
 
 
-def _certified(name: str, model: str, epochs: int) -> Recipe:
+def _certified(name: str, method: IntervalBound, model: str, epochs: int) -> Recipe:
     return Recipe(
         name,
-        IntervalBound(0.4),
+        method,
         epochs,
         LinearToZero(),
         _PROBE,
@@ -250,8 +250,8 @@ RECIPES: dict[str, Recipe] = {
         _small("mnist-trades-small", _trades(_LINF, 12, 0.05, beta=1.0), epochs=20),
         _small("mnist-msd-small", _msd(0.3, 1.5, 12.0, 12), epochs=20),
         # for certificates: within L∞ 0.4, which holds 0.3 as well
-        _certified("mnist-ibp-small", "lenet", epochs=40),
-        _certified("mnist-ibp-wide", "wide-lenet", epochs=60),
+        _certified("mnist-ibp-small", IntervalBound(0.4), "lenet", epochs=40),
+        _certified("mnist-ibp-wide", IntervalBound(0.4, kappa=0.7), "wide-lenet", epochs=60),
         *_paper_colour("svhn", rate=0.1, attack_rate=0.01, flip=False),
         *_paper_colour("cifar10", rate=0.075, attack_rate=0.005, flip=True),
         *_small_colour("svhn", epochs=20, rate=0.02, augmentation=None),
