@@ -376,6 +376,7 @@ def test_examples_from_elsewhere_are_scored_for_rejection(
         ("reject:distal:Linf:0.3", "noise ought to be rejected"),
         ("distal:reject:Linf:0.3", "noise ought to be rejected"),
         ("reject:", "a threat is written as one of"),
+        ("reject:reject:Linf:0.3", "reject:Linf cannot be imported"),
         ("reject:linf:0.3", "did you mean Linf"),
         ("reject Linf:0.3", "a threat is written as one of"),
     ],

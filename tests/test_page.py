@@ -9,8 +9,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 from playwright.sync_api import Page, sync_playwright
-from reported import RUNS, save_site
-from synthetic import JUDGE, L2_3, LINF, NOISE, detected, literal_failures, run_outcomes
+from reported import RUNS, pictures, save_site
+from synthetic import (
+    JUDGE,
+    L2_3,
+    LINF,
+    NOISE,
+    REJECT,
+    detected,
+    literal_failures,
+    rejected,
+    run_outcomes,
+)
 
 from ccat.evaluation import rates
 from ccat.evaluation.evaluate import evaluate
@@ -121,7 +131,8 @@ def test_every_rate_can_be_shown(shown: Page) -> None:
         value = found.attacks[0].pooled.rates[rate.name].value
         assert float(mark) == pytest.approx(240 - 230 * value, abs=0.01)
     legend = shown.text_content("#errors") or ""
-    for rate in (*rates.CLEAN_RATES, *rates.ATTACK_RATES, *rates.NOISE_RATES):
+    others = (*rates.NOISE_RATES, *rates.REJECTION_RATES)
+    for rate in (*rates.CLEAN_RATES, *rates.ATTACK_RATES, *others):
         assert f"{rate.title} = {rate.meaning}" in re.sub(r"\s+", " ", legend)
 
 
@@ -354,3 +365,33 @@ def test_it_is_readable_on_a_phone_in_the_dark_and_on_paper(shown: Page, scheme:
     shown.emulate_media(media="print")
     assert shown.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert len(shown.pdf()) > 10_000
+
+
+@browser
+def test_where_the_attacker_wants_rejection_the_page_says_what_stays_accepted(
+    shown: Page, tmp_path: Path
+) -> None:
+    one = rejected(RUNS[0])
+    found = evaluate(one, tau=0.6)
+    kept = {group.condition: pictures(one, group, 24) for group in one.groups}
+    place = save_report(tmp_path / "site", [Section(one, found, kept)], [], {}, 0.9)
+    shown.goto(place.as_uri())
+    group = next(group for group in one.groups if group.condition == REJECT)
+    clean, lowest = pooled_outcome(one, group)
+    both = np.minimum(clean.score, lowest.score)
+    wanted = [
+        "wrong when clean" if wrong else "stays accepted" if score >= 0.6 else "gets rejected"
+        for wrong, score in zip(clean.wrong, both, strict=True)
+    ]
+    assert main_rows(shown)[0][-1] == percent(found.attacks[-1].pooled.headline.value)
+    for name in ("gallery", "examples", "curve"):
+        shown.select_option(f"#{name}-threat", REJECT.key)
+    outcomes = "cells => cells.map(cell => cell.textContent)"
+    listed = shown.eval_on_selector_all("#examples tbody td.outcome", outcomes)
+    assert listed == wanted
+    assert shown.eval_on_selector_all("#gallery .outcome", outcomes) == wanted[:24]
+    assert not shown.is_visible("#roc-figure")
+    shown.check("#examples-through")
+    through = shown.eval_on_selector_all("#examples tbody td.outcome", outcomes)
+    assert through == ["gets rejected"] * wanted.count("gets rejected")
+    assert 0 < len(through) < len(wanted)

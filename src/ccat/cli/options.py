@@ -60,7 +60,7 @@ def typed_condition(text: str) -> Condition:
     With reject:Linf:0.3 the attacker wants correct images to be rejected.
     """
     before, rest = set[str](), text
-    while (first := rest.partition(":")[0]) in ("distal", "reject"):
+    while (first := rest.partition(":")[0]) in {"distal", "reject"} - before:
         before.add(first)
         rest = rest.partition(":")[2]
     source: Source = "noise" if "distal" in before else "test"
