@@ -164,3 +164,13 @@ def with_score(given: Answers, score: float) -> Answers:
     return Answers(
         given.predicted, Outcome(given.outcome.wrong, np.full(len(given.predicted), score))
     )
+
+
+def possible(run: RunOutcomes, slack: float = 0.1) -> Outcome:
+    """A certificate that holds: everything that was found in L∞, clean or attacked, and more."""
+    clean = run.clean[JUDGE].outcome
+    score = np.where(clean.wrong, clean.score, -1.0)
+    for number in (0, 1):
+        found = attempt(run, number).outcome
+        score[:100] = np.maximum(score[:100], np.where(found.wrong, found.score, -1.0))
+    return Outcome(score >= 0, np.where(score >= 0, np.minimum(1, score + slack), 0.0))

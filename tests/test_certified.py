@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from runs import says
-from synthetic import JUDGE, LINF, NOISE, attempt, run_outcomes
+from synthetic import JUDGE, LINF, NOISE, attempt, possible, run_outcomes
 from torch import nn
 
 import ccat
@@ -21,22 +21,11 @@ from ccat.errors import PipelineError
 from ccat.evaluation.certified import between
 from ccat.evaluation.evaluate import evaluate
 from ccat.evaluation.metrics import Outcome, robust_error, worst
-from ccat.evaluation.results import RunOutcomes
 from ccat.report.certificates import certificates_table
 from ccat.report.formats import FORMATS, shown
 from ccat.report.tables import main_table
 from ccat.runs import Run
 from ccat.threats import L2, Condition, Linf
-
-
-def possible(run: RunOutcomes, slack: float = 0.1) -> Outcome:
-    """A certificate that holds: everything that was found in L∞, clean or attacked, and more."""
-    clean = run.clean[JUDGE].outcome
-    score = np.where(clean.wrong, clean.score, -1.0)
-    for number in (0, 1):
-        found = attempt(run, number).outcome
-        score[:100] = np.maximum(score[:100], np.where(found.wrong, found.score, -1.0))
-    return Outcome(score >= 0, np.where(score >= 0, np.minimum(1, score + slack), 0.0))
 
 
 def literal(clean: Outcome, certificate: Outcome, tau: float) -> float:

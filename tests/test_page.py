@@ -18,11 +18,13 @@ from synthetic import (
     REJECT,
     detected,
     literal_failures,
+    possible,
     rejected,
     run_outcomes,
 )
 
 from ccat.evaluation import rates
+from ccat.evaluation.certified import between
 from ccat.evaluation.evaluate import evaluate
 from ccat.evaluation.groups import headline, pooled_answers, pooled_outcome
 from ccat.evaluation.rates import COVERAGE
@@ -395,3 +397,29 @@ def test_where_the_attacker_wants_rejection_the_page_says_what_stays_accepted(
     through = shown.eval_on_selector_all("#examples tbody td.outcome", outcomes)
     assert through == ["gets rejected"] * wanted.count("gets rejected")
     assert 0 < len(through) < len(wanted)
+
+
+@browser
+def test_a_band_reaches_from_what_was_found_to_what_is_possible(
+    shown: Page, tmp_path: Path
+) -> None:
+    one = replace(RUNS[0], certified={LINF: possible(RUNS[0])})
+    found = evaluate(one, tau=0.6)
+    shown.goto(save_report(tmp_path / "site", [Section(one, found)], [], {}, 0.9).as_uri())
+    proved = found.certificates[0].upper.value
+    assert f"≤ {percent(proved)}" in main_rows(shown)[0][5]
+    shown.select_option("#curve-threat", LINF.key)
+    points = shown.get_attribute("#rate-chart polygon.band", "points") or ""
+    corners = {tuple(round(float(n), 1) for n in corner.split(",")) for corner in points.split()}
+    both = between(one, LINF)
+    clean = one.clean[JUDGE].outcome[:100]
+    for tau in np.unique(clean.score)[[0, 20, -1]]:
+        for levels in (both.lower, both.upper):
+            assert levels is not None
+            x, y = place((clean.score >= tau).mean(), levels.at(tau))
+            assert any(abs(x - a) < 0.11 and abs(y - b) < 0.11 for a, b in corners)
+    assert "A band reaches from" in (shown.text_content("#rate-caption") or "")
+    shown.select_option("#curve-rate", "fpr_of_all")
+    assert shown.locator("#rate-chart polygon").count() == 0, "only the headline is bounded"
+    shown.select_option("#curve-threat", L2_3.key)
+    assert shown.locator("#rate-chart polygon").count() == 0
