@@ -83,6 +83,22 @@ def test_an_outsider_lowers_a_card(card: Path, capsys: pytest.CaptureFixture[str
     assert "every file is as it was written" in says(capsys, "verify", "card")
 
 
+def test_few_images_do_not_shrink_a_card(card: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.savez("few.npz", x_adv=counted("mnist")[:1].floats().numpy())
+    said = says(
+        capsys, "score", "card", "few.npz", "--threat", "Linf:0.1", "--name", "me", error=True
+    )
+    assert "the card counts 100 images, and the file has 1" in said
+    whole = (card / "card.json").read_bytes()
+    plain = json.loads(whole)
+    wrong: tuple[object, ...] = (None, [], {}, {"name": "x\n\n**Proved**"})
+    for facts in wrong:
+        body = {name: value for name, value in plain.items() if name not in ("digest", "facts")}
+        sealed_again = sealed.seal(body | ({} if facts is None else {"facts": facts}))
+        (card / "card.json").write_bytes(json.dumps(sealed_again).encode())
+        assert "does not say what the model is" in says(capsys, "verify", "card", error=True)
+
+
 def test_what_cannot_be_benchmarked_is_said(
     trained: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:

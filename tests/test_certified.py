@@ -127,10 +127,14 @@ def test_a_run_is_certified_and_its_tables_say_so(
     assert "every file is as it was written" in says(capsys, "verify", "tiny")
     (file,) = trained.path.glob("certificates/test-Linf-0.1.safetensors")
     tensors, about = sealed.unpack(file.read_bytes())
-    tensors["score"][3] = 0.5
+    before = tensors["score"][103].item()
+    tensors["score"][103], tensors["wrong"][103] = 0.7 * before, True
     file.write_bytes(sealed.pack(tensors, about))
     refused = says(capsys, "verify", "tiny", error=True)
-    assert "certificate of image 3" in refused
+    assert "certificate of image 103" in refused
+    tensors["score"], tensors["wrong"] = tensors["score"][:0], tensors["wrong"][:0]
+    file.write_bytes(sealed.pack(tensors, about))
+    assert "Linf-0.1.safetensors is damaged" in says(capsys, "evaluate", "tiny", error=True)
 
 
 def test_what_cannot_be_certified_is_said(trained: Run, capsys: pytest.CaptureFixture[str]) -> None:

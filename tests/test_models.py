@@ -180,7 +180,7 @@ def flip(path: Path) -> None:
         (of_schema(1), "by an older version of ccat .*: train the model again, or import its"),
         (of_schema(3), "by a newer version of ccat .*: upgrade"),
         (of_another_architecture, "do not fit the resnet20"),
-        (of_an_unknown_architecture, "'vgg'; ccat knows lenet, resnet20"),
+        (of_an_unknown_architecture, "'vgg'; ccat knows lenet, wide-lenet, resnet20"),
         (of_impossible_arguments, "a lenet that cannot be built: .*depth"),
     ],
 )

@@ -14,8 +14,9 @@ Chains of affine layers and rectifiers have tighter bounds as well (`linear`).
 from ccat.bounds.certificate import Bounds, box_around, certify, is_box, require_box
 from ccat.bounds.differences import against_label, differences
 from ccat.bounds.interval import Interval
+from ccat.bounds.layers import NORMS, Arithmetic
 from ccat.bounds.linear import linear_differences
-from ccat.bounds.rules import NORMS, RULES, Arithmetic
+from ccat.bounds.rules import RULES
 from ccat.bounds.walk import NoBoundError, bound
 
 __all__ = [

@@ -13,17 +13,19 @@ Shapes: x (N, C, H, W), y (N,).
 """
 
 import copy
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from ccat.bounds.differences import differences
 from ccat.bounds.interval import Interval
+from ccat.bounds.layers import Arithmetic
 from ccat.bounds.linear import linear_differences
-from ccat.bounds.rules import Arithmetic
 from ccat.bounds.walk import NoBoundError
+from ccat.checks import require_count
+from ccat.data.images import to_floats
 from ccat.evaluation.outcome import Outcome
 from ccat.threats import SLACK, Box, Threat, UnknownThreat, label
 
@@ -54,10 +56,9 @@ def require_box(threat: Threat) -> Box:
 def box_around(x: Tensor, threat: Threat) -> Interval:
     """Return the box of all images that the threat, with what is granted to rounding, allows."""
     lower, upper = require_box(threat).bounds(x)
-    wider = 1 + SLACK
-    return Interval.between(
-        (x + wider * lower - _STORED).clamp(0, 1), (x + wider * upper + _STORED).clamp(0, 1)
-    )
+    least = x + lower - SLACK * lower.abs() - _STORED
+    most = x + upper + SLACK * upper.abs() + _STORED
+    return Interval.between(least.clamp(0, 1), most.clamp(0, 1))
 
 
 Bounds = Literal["interval", "linear"]
@@ -74,7 +75,8 @@ def certify(
     """Return the worst that is possible within a threat: never better than any attack will find.
 
     Args:
-        model: Maps images in [0,1] to logits, in evaluation mode, by layers of `ccat.bounds.RULES`.
+        model: Maps images in [0,1] to logits by layers of `ccat.bounds.RULES`; it is bounded in
+            evaluation mode.
         x: Images in [0,1].
         y: Their labels; None for noise, where every answer is wrong.
         threat: A box: `Linf`, `Frame`, or one of yours.
@@ -90,19 +92,21 @@ def certify(
         NoBoundError: If a layer has no known bounds; names it.
     """
     require_box(threat)
-    exact, how = _exact_copy(model)
+    x = _checked(x, y, batch, bounds)
+    exact, twin, how = _copies(model)
     wrong, score = [], []
     with torch.no_grad():
         for start in range(0, len(x), batch):
             rows = slice(start, start + batch)
             box = box_around(x[rows].to(torch.float64), threat)
             u = differences(exact, box, how)
+            _require_within(twin, box, u)
             labels = None if y is None else y[rows].to(u.device)
             best = _worst(u, labels)
             for n in (best > -torch.inf).nonzero()[:, 0] if bounds == "linear" else ():
                 one = slice(int(n), int(n) + 1)
                 tight = linear_differences(exact, Interval(box.centre[one], box.radius[one]), how)
-                both = torch.minimum(tight, u[one])
+                both = torch.fmin(tight, u[one])
                 best[one] = _worst(both, None if labels is None else labels[one])
             wrong.append(best.cpu() > -torch.inf)
             score.append(best.cpu().clamp(0, 1))
@@ -114,18 +118,57 @@ def certify(
 def _worst(u: Tensor, labels: Tensor | None) -> Tensor:
     """Return the highest confidence (N,) in a wrong class as the answer; −∞: none is possible."""
     highest = (1 + _SOFTMAX) * torch.exp(-torch.logsumexp(-u, 2))
-    possible = torch.where(u.amin(2) >= -_SOFTMAX, highest, -torch.inf)
+    possible = torch.where(u.amin(2) < -_SOFTMAX, -torch.inf, highest.nan_to_num(nan=1.0))
     if labels is not None:
         possible[torch.arange(len(labels)), labels] = -torch.inf
     return possible.amax(1)
 
 
-def _exact_copy(model: nn.Module) -> tuple[nn.Module, Arithmetic]:
-    """Return a copy in float64, and the arithmetic of the model itself."""
+def _checked(x: Tensor, y: Tensor | None, batch: int, bounds: str) -> Tensor:
+    """Return images as floats; raise a ValueError if they, or the labels, are something else."""
+    require_count("certify: batch", batch)
+    if bounds not in get_args(Bounds):
+        raise ValueError(f"bounds must be one of {', '.join(get_args(Bounds))}, not {bounds!r}")
+    if x.ndim != 4 or len(x) == 0:
+        raise ValueError(f"images must be (N, C, H, W), not {tuple(x.shape)}")
+    x = to_floats(x)
+    if not ((x >= -_STORED) & (x <= 1 + _STORED)).all():
+        raise ValueError("images must be in [0,1], or bytes")
+    if y is not None and (y.shape != x.shape[:1] or y.is_floating_point() or y.min() < 0):
+        raise ValueError(f"labels must be {len(x)} classes, not {tuple(y.shape)} of {y.dtype}")
+    return x
+
+
+def _require_within(model: nn.Module, box: Interval, u: Tensor) -> None:
+    """Raise a NoBoundError if the model itself leaves its bounds at points of the box.
+
+    This proves nothing. It finds models that do something else than their traced layers say.
+    """
+    kind = next((one.dtype for one in model.parameters()), torch.float32)
+    corners = Generator().manual_seed(0)
+    signs = [torch.randint(-1, 2, box.centre.shape, generator=corners) for _ in range(3)]
+    for sign in (0 * signs[0], *signs):
+        z = model((box.centre + sign.to(box.centre) * box.radius).to(kind)).double()
+        if not (z[:, :, None] - z[:, None, :] <= u + _SOFTMAX * (1 + u.abs())).all():
+            raise NoBoundError(
+                f"{type(model).__name__} does not compute what its layers say: an image of the box "
+                f"has logits beyond their bounds. It may be random, depend on other images of a "
+                f"batch, or have weights that are not finite"
+            )
+
+
+def _copies(model: nn.Module) -> tuple[nn.Module, nn.Module, Arithmetic]:
+    """Return copies in float64 and in the model's precision, and the arithmetic of that."""
     kinds = {one.dtype for one in model.parameters() if one.is_floating_point()}
+    if kinds & {torch.float16, torch.bfloat16}:
+        raise NoBoundError(
+            f"{type(model).__name__} computes in half precision, whose overflow and underflow have "
+            f"no bounds: convert it to float32"
+        )
     unit = max((torch.finfo(kind).eps / 2 for kind in kinds), default=2.0**-24)
     try:
-        exact = copy.deepcopy(model).to(torch.float64).eval()
+        exact, twin = (copy.deepcopy(model).eval() for _ in range(2))
+        exact = exact.to(torch.float64)
     except (RuntimeError, TypeError, NotImplementedError, AttributeError) as why:
         raise NoBoundError(f"{type(model).__name__} cannot be copied ({why})") from why
-    return exact, Arithmetic(unit)
+    return exact, twin, Arithmetic(unit)

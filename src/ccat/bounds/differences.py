@@ -14,7 +14,7 @@ from torch import Tensor, fx, nn
 from torch.nn import functional
 
 from ccat.bounds.interval import Interval
-from ccat.bounds.rules import Arithmetic
+from ccat.bounds.layers import Arithmetic
 from ccat.bounds.walk import NoBoundError, bound, graph_of
 from ccat.models.normalised import Normalised
 

@@ -18,8 +18,9 @@ import torch
 from torch import Tensor, fx, nn
 
 from ccat.bounds.interval import Interval, rectified
-from ccat.bounds.rules import AFFINE, RECTIFIERS, RULES, Arithmetic
-from ccat.bounds.walk import NoBoundError, bound, graph_of, normalised
+from ccat.bounds.layers import Arithmetic
+from ccat.bounds.rules import AFFINE, RECTIFIERS, RULES
+from ccat.bounds.walk import NoBoundError, bound, graph_of, key_of, normalised
 from ccat.models.normalised import Normalised
 
 
@@ -34,7 +35,7 @@ def linear_differences(model: nn.Module, x: Interval, how: Arithmetic) -> Tensor
     Raises:
         NoBoundError: If the model is something else; names the layer.
     """
-    while isinstance(model, Normalised):
+    while isinstance(model, Normalised) and type(model) is Normalised:
         x, model = normalised(how, x, model), model.model
     stages = [_stage(model, graph) for graph in _chain(model)]
     bounded: list[_Bounded] = []
@@ -182,7 +183,7 @@ def _stages(model: nn.Module, graph: fx.Graph) -> list[fx.Graph]:
             now.output(last)
             found.append(now)
         elif node.op != "placeholder":
-            rule = _rule(model, node)
+            rule = RULES.get(key_of(model, node))
             if rule in RECTIFIERS:
                 now.output(last)
                 found.append(now)
@@ -201,8 +202,3 @@ def _stages(model: nn.Module, graph: fx.Graph) -> list[fx.Graph]:
 def _begun() -> tuple[fx.Graph, fx.Node]:
     graph = fx.Graph()
     return graph, graph.placeholder("x")
-
-
-def _rule(model: nn.Module, node: fx.Node) -> object:
-    key = type(model.get_submodule(str(node.target))) if node.op == "call_module" else node.target
-    return RULES.get(key)

@@ -5,8 +5,7 @@ subclass may compute something else, and is looked into instead.
 """
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,138 +13,65 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ccat.bounds.interval import Interval, affine, gamma, monotone, rectified
-
-Statistics = Mapping[nn.Module, tuple[Tensor, Tensor]]
-NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
-
-
-@dataclass(frozen=True)
-class Arithmetic:
-    """How a model computes.
-
-    Attributes:
-        unit: The unit roundoff of its precision; 0 for exact arithmetic.
-        statistics: The mean and variance that batch normalisation uses instead of its running ones.
-    """
-
-    unit: float = 0.0
-    statistics: Statistics = field(default_factory=dict)
-
-    def error(self, count: int) -> float:
-        """Return γ(count + 2): of a sum of so many products, a bias and a conversion."""
-        return gamma(count + 2, self.unit)
-
+from ccat.bounds.interval import Interval, affine, monotone, rectified
+from ccat.bounds.layers import (
+    NORMS,
+    Arithmetic,
+    batch_norm,
+    convolution,
+    linear,
+    product,
+)
 
 Rule = Callable[..., Any]  # (Arithmetic, what is called, its arguments) -> Interval or Product
 FOLDED = {*NORMS}  # what takes a Product as it is; everything else takes it computed
 
 
-@dataclass(frozen=True, eq=False)
-class Product:
-    """A linear or convolutional layer that is not computed yet: what follows may be folded into it.
-
-    Attributes:
-        function: Called with an input, the weight and the bias, or None.
-        x: The input.
-        weight: (outputs, …), the magnitudes of which bound the radius.
-        bias: (outputs,), if there is one.
-        error: The relative error of its sums.
-    """
-
-    function: Callable[..., Tensor]
-    x: Interval
-    weight: Tensor
-    bias: Tensor | None
-    error: float
-
-    def interval(self) -> Interval:
-        """Compute it."""
-        magnitudes = self.weight.abs()
-        out = affine(
-            self.x,
-            lambda centre: self.function(centre, self.weight, self.bias),
-            lambda radius: self.function(radius, magnitudes, None),
-            self.error,
-        )
-        if self.bias is None or self.error == 0:
-            return out
-        bias = _per_channel(self.bias.abs(), out.radius.ndim)
-        return Interval(out.centre, out.radius + self.error * bias)
-
-
-def _linear(how: Arithmetic, layer: nn.Linear, x: Interval) -> Product:
-    return _product(how, functional.linear, x, layer.weight, layer.bias)
-
-
-def _convolution(how: Arithmetic, layer: Any, x: Interval) -> Product:
-    return _product(how, layer._conv_forward, x, layer.weight, layer.bias)
-
-
-def _product(
-    how: Arithmetic,
-    function: Callable[..., Tensor],
-    x: Interval,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    *more: Any,
-    **named: Any,
-) -> Product:
-    """Bound a function of an input, a weight (outputs, …) and a bias, linear in the first two."""
-
-    def call(value: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        return function(value, weight, bias, *more, **named)
-
-    return Product(call, x, weight, bias, how.error(weight[0].numel()))
-
-
-def _normalisation(how: Arithmetic, layer: Any, x: Interval | Product) -> Interval | Product:
-    """Bound a batch normalisation, which is folded into the layer before it."""
-    mean, variance = how.statistics.get(layer, (layer.running_mean, layer.running_var))
-    if mean is None:
-        raise ValueError(
-            "without running statistics it answers differently in every batch: no bound holds"
-        )
-    scale = (variance + layer.eps).rsqrt()
-    shift = -mean * scale
-    if layer.affine:
-        scale, shift = layer.weight * scale, layer.bias + layer.weight * shift
-    if how.unit == 0 and isinstance(x, Product):
-        weight = x.weight * scale.view(-1, *(1,) * (x.weight.ndim - 1))
-        return replace(x, weight=weight, bias=shift if x.bias is None else shift + x.bias * scale)
-    given: Interval = computed(x)
-    scale, shift, mean = (_per_channel(one, given.centre.ndim) for one in (scale, shift, mean))
-    # The model may subtract, divide, multiply and add, each with an error of its own.
-    size = (given.centre.abs() + given.radius + mean.abs()) * scale.abs() + shift.abs()
-    radius = given.radius * scale.abs() + how.error(6) * size
-    return Interval(torch.addcmul(shift, given.centre, scale), radius)
-
-
-def _per_channel(values: Tensor, ndim: int) -> Tensor:
-    """Return values (C,) in a form that fits (N, C, …)."""
-    return values.view(-1, *(1,) * (ndim - 2))
-
-
-def computed(value: Any) -> Any:
-    """Return a value, computed if it is a `Product`."""
-    return value.interval() if isinstance(value, Product) else value
-
-
-def _sum(how: Arithmetic, layer: Callable[..., Tensor], x: Interval, *a: Any, **b: Any) -> Any:
-    """Bound a sum of inputs with positive weights, such as an average."""
+def _pool(how: Arithmetic, layer: Callable[..., Tensor], x: Interval, *a: Any, **b: Any) -> Any:
+    """Bound an average over windows."""
+    if (getattr(layer, "divisor_override", None) or b.get("divisor_override") or 1) < 0 or len(
+        a
+    ) > 5:
+        raise ValueError("its divisor is negative, or not given by name")
     call = partial(_called, layer, a, b)
-    terms = 4 * x.centre[0].numel() // max(1, call(x.centre)[0].numel())  # windows may overlap
-    return affine(x, call, call, how.error(terms))
+    return affine(x, call, call, how.error(x.centre[0, 0].numel()))
+
+
+def _sum(
+    how: Arithmetic,
+    layer: Callable[..., Tensor],
+    x: Interval,
+    dim: Any = None,
+    keepdim: bool = False,
+) -> Interval:
+    """Bound a sum or a mean over axes, none of which is that of the images."""
+    axes = [dim] if isinstance(dim, int) else list(dim or [0])
+    if any(axis % x.centre.ndim == 0 for axis in axes):
+        raise ValueError("it mixes the images of a batch: no bound holds for one of them")
+
+    def call(value: Tensor) -> Tensor:
+        return layer(value, dim, keepdim)
+
+    return affine(x, call, call, how.error(x.centre[0].numel()))
 
 
 def _rises(how: Arithmetic, layer: Callable[..., Tensor], x: Interval, *a: Any, **b: Any) -> Any:
     """Bound a function that rises with its input; the functions of curves round a little."""
+    if isinstance(layer, nn.ELU) and layer.alpha < 0:
+        raise ValueError(f"with alpha {layer.alpha} it does not rise")
+    softplus = isinstance(layer, nn.Softplus) or layer is functional.softplus
+    if softplus and (a or b or (isinstance(layer, nn.Softplus) and _odd(layer))):
+        raise ValueError("with a beta or threshold of its own it may fall")
     return monotone(x, partial(_called, layer, a, b)).widened(how.error(8))
 
 
+def _odd(layer: nn.Softplus) -> bool:
+    return layer.beta != 1 or layer.threshold < 20
+
+
 def _picks(how: Arithmetic, layer: Callable[..., Tensor], x: Interval, *a: Any, **b: Any) -> Any:
-    """Bound a function that returns some of its inputs, the largest ones or all in another form."""
-    return monotone(x, partial(_called, layer, a, b))
+    """Bound a function that returns some of its inputs, or limits them by constants."""
+    return monotone(x, partial(_called, layer, a, b)).widened(how.unit)
 
 
 def _moves(how: Arithmetic, layer: Callable[..., Tensor], x: Interval, *a: Any, **b: Any) -> Any:
@@ -165,6 +91,10 @@ def _identity(how: Arithmetic, layer: object, x: Interval, *_: Any, **__: Any) -
     return x
 
 
+def _dropout(how: Arithmetic, layer: nn.Module, x: Interval) -> Interval:
+    return _dropped(how, layer, x, training=layer.training)
+
+
 def _dropped(
     how: Arithmetic,
     layer: object,
@@ -173,7 +103,7 @@ def _dropped(
     training: bool = True,
     inplace: bool = False,
 ) -> Interval:
-    if training:
+    if training and not how.training:
         raise ValueError("a dropout that is never switched off makes the answer random")
     return x
 
@@ -221,36 +151,45 @@ def _negated(how: Arithmetic, function: object, x: Interval) -> Interval:
 def _interval(value: Any) -> Interval:
     if isinstance(value, Interval):
         return value
-    constant = torch.as_tensor(value)
+    constant = torch.as_tensor(value, dtype=torch.float64) if isinstance(value, float) else value
+    constant = torch.as_tensor(constant)
     return Interval(constant, torch.zeros_like(constant))
 
 
 def _asked(how: Arithmetic, function: Callable[..., Any], x: Interval, *a: Any) -> Any:
     """Answer what a shape is."""
-    return function(x.centre, *a)
+    found = function(x.centre, *a)
+    if isinstance(found, Tensor):
+        raise ValueError(f"{a[0]} is a value, not a shape")
+    return found
 
 
 _FLAT: tuple[Any, ...] = (nn.Flatten, nn.Unflatten, nn.PixelShuffle, nn.PixelUnshuffle)
 _FLAT += (torch.flatten, torch.reshape, torch.permute, torch.transpose, torch.squeeze)
-_SAME = (nn.Dropout, nn.Dropout2d, nn.Identity, "contiguous", "detach")
+_MOVING = ("flatten", "view", "reshape", "permute", "transpose", "detach")
+_SAME = (nn.Identity, "contiguous")
 _MAXIMA = (nn.MaxPool1d, nn.MaxPool2d, nn.AdaptiveMaxPool2d, functional.max_pool2d, torch.clamp)
-_SUMS: tuple[Any, ...] = (nn.AvgPool1d, nn.AvgPool2d, nn.AdaptiveAvgPool2d, torch.mean, torch.sum)
-_SUMS += (functional.avg_pool2d, functional.adaptive_avg_pool2d)
+_POOLS = (nn.AvgPool1d, nn.AvgPool2d, nn.AdaptiveAvgPool2d)
+_POOLS += (functional.avg_pool2d, functional.adaptive_avg_pool2d)  # type: ignore[assignment]
 _RISING = (nn.Sigmoid, nn.Tanh, nn.Softplus, nn.ELU, torch.sigmoid, torch.tanh, functional.softplus)
 
 RULES: dict[Any, Rule] = {
-    nn.Linear: _linear,
-    functional.linear: _product,
-    **dict.fromkeys((nn.Conv1d, nn.Conv2d, nn.Conv3d), _convolution),
-    **dict.fromkeys((functional.conv1d, functional.conv2d, functional.conv3d), _product),
-    **dict.fromkeys(NORMS, _normalisation),
+    nn.Linear: linear,
+    functional.linear: product,
+    **dict.fromkeys((nn.Conv1d, nn.Conv2d, nn.Conv3d), convolution),
+    **dict.fromkeys((functional.conv1d, functional.conv2d, functional.conv3d), product),
+    **dict.fromkeys(NORMS, batch_norm),
     **dict.fromkeys((nn.ReLU, functional.relu, torch.relu, torch.relu_, "relu", "relu_"), _relu),
     nn.LeakyReLU: _leaky,
     **dict.fromkeys(_RISING, _rises),
     **dict.fromkeys((*_MAXIMA, nn.Hardtanh, nn.ReLU6, "clamp"), _picks),
-    **dict.fromkeys((*_SUMS, "mean", "sum"), _sum),
-    **dict.fromkeys((*_FLAT, "flatten", "view", "reshape", "permute", "transpose"), _moves),
+    **dict.fromkeys(_POOLS, _pool),
+    **dict.fromkeys((torch.mean, torch.sum, "mean", "sum"), _sum),
+    **dict.fromkeys(
+        (*_FLAT, "flatten", "view", "reshape", "permute", "transpose", "detach"), _moves
+    ),
     **dict.fromkeys(_SAME, _identity),
+    **dict.fromkeys((nn.Dropout, nn.Dropout2d), _dropout),
     **dict.fromkeys((functional.dropout, functional.dropout2d), _dropped),
     **dict.fromkeys((torch.cat, torch.stack), _joined),
     **dict.fromkeys((operator.add, operator.iadd, torch.add, "add", "add_"), _add),
@@ -262,5 +201,9 @@ RULES: dict[Any, Rule] = {
 }
 
 # Of these rules, linear bounds are made.
-AFFINE = {_linear, _convolution, _product, _normalisation, _sum, _moves, _identity, _dropped}
+AFFINE = {linear, convolution, product, batch_norm, _pool, _sum, _moves, _identity}
+AFFINE |= {_dropout, _dropped}
 RECTIFIERS = {_relu}
+
+# These may return a view of their input.
+VIEWS = {key for key, rule in RULES.items() if rule in (_moves, _identity, _dropout, _dropped)}

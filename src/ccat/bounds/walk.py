@@ -8,9 +8,11 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, fx, nn
+from torch.nn.modules import module as modules
 
 from ccat.bounds.interval import Interval
-from ccat.bounds.rules import FOLDED, RULES, Arithmetic, Product, computed
+from ccat.bounds.layers import Arithmetic, Product, computed
+from ccat.bounds.rules import FOLDED, RULES, VIEWS
 from ccat.models.normalised import Normalised
 
 
@@ -28,18 +30,69 @@ def graph_of(model: nn.Module) -> fx.Graph:
         NoBoundError: If it cannot be traced, because what it computes depends on values.
     """
     if model not in _graphs:
-        name = type(model).__name__
-        if isinstance(model, torch.jit.ScriptModule):
-            raise NoBoundError(f"{name} is compiled to TorchScript: give the original module")
+        _require_plain(model)
+        name, twin = type(model).__name__, copy.deepcopy(model).eval()
         try:
-            _graphs[model] = _Tracer().trace(copy.deepcopy(model).eval())
+            graph = _Tracer().trace(twin)
         except (fx.proxy.TraceError, TypeError, ValueError, RuntimeError, AttributeError) as why:
             first = str(why).splitlines()[0] if str(why) else type(why).__name__
             raise NoBoundError(
                 f"the layers of {name} cannot be followed, because its forward decides by values "
                 f"that only an image has ({first}): write it without such decisions"
             ) from why
+        _require_no_overwriting(model, graph)
+        for constant in [key for key in vars(twin) if key.startswith("_tensor_constant")]:
+            setattr(model, constant, getattr(twin, constant))  # made while tracing
+        _graphs[model] = graph
     return _graphs[model]
+
+
+def _require_plain(model: nn.Module) -> None:
+    """Raise a NoBoundError if calling a module may do something else than its forward says."""
+    if modules._global_forward_hooks or modules._global_forward_pre_hooks:
+        raise NoBoundError("hooks on all modules may change what they compute: remove them")
+    for name, module in model.named_modules():
+        where = f"layer {name} of {type(model).__name__}" if name else type(model).__name__
+        if isinstance(module, torch.jit.ScriptModule):
+            raise NoBoundError(f"{where} is compiled to TorchScript: give the original module")
+        if module._forward_hooks or module._forward_pre_hooks:
+            raise NoBoundError(f"{where} has hooks, which may change what it computes: remove them")
+        if "forward" in vars(module) or type(module).__call__ is not nn.Module.__call__:
+            raise NoBoundError(
+                f"{where} has a forward or a call of its own beside that of its class: its layers "
+                f"cannot be followed"
+            )
+
+
+def _require_no_overwriting(model: nn.Module, graph: fx.Graph) -> None:
+    """Raise a NoBoundError if an operation in place changes what another layer still reads."""
+    for node in graph.nodes:
+        source = node.args[0] if node.args else None
+        if not _in_place(model, node) or not isinstance(source, fx.Node):
+            continue
+        while isinstance(source, fx.Node):
+            if len(source.users) > 1 or not node.users:
+                raise NoBoundError(
+                    f"{node} of {type(model).__name__} works in place on what is read elsewhere: "
+                    f"write it without that"
+                )
+            parent = source.args[0] if source.args and key_of(model, source) in VIEWS else None
+            source = parent if isinstance(parent, fx.Node) else None
+
+
+def _in_place(model: nn.Module, node: fx.Node) -> bool:
+    if node.op == "call_module":
+        return bool(vars(model.get_submodule(str(node.target))).get("inplace"))
+    named = node.op == "call_method" and str(node.target).endswith("_")
+    function = node.target in (operator.iadd, operator.isub, operator.imul, torch.relu_)
+    return named or function or bool(node.kwargs.get("inplace"))
+
+
+def key_of(model: nn.Module, node: fx.Node) -> object:
+    """Return what the rule of a node is known by: a type, a function, or the name of a method."""
+    if node.op == "call_module":
+        return type(model.get_submodule(str(node.target)))
+    return node.target
 
 
 class _Tracer(fx.Tracer):
@@ -77,11 +130,6 @@ class _Walk(fx.Interpreter):
 
     def call_module(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         layer = self.fetch_attr(target)
-        if layer._forward_hooks or layer._forward_pre_hooks:
-            raise NoBoundError(
-                f"layer {target} of {self.root} has hooks, which may change what it computes: "
-                f"remove them"
-            )
         if type(layer) is Normalised:
             return bound(layer, computed(args[0]), self.how)
         what = f"layer {target}, a {type(layer).__name__},"
@@ -104,11 +152,11 @@ class _Walk(fx.Interpreter):
         """Apply the rule of a layer, a function or a method."""
         if key not in RULES:
             raise NoBoundError(f"{what} of {self.root} has no rule for bounds (ccat.bounds.RULES)")
-        if key not in FOLDED:
-            args = fx.node.map_aggregate(args, computed)
         try:
+            if key not in FOLDED:
+                args, kwargs = (fx.node.map_aggregate(part, computed) for part in (args, kwargs))  # type: ignore[assignment]
             return RULES[key](self.how, called, *args, **kwargs)
-        except (TypeError, ValueError, AttributeError) as wrong:
+        except (TypeError, ValueError, AttributeError, RuntimeError, IndexError) as wrong:
             raise NoBoundError(f"{what} of {self.root} has no bounds: {wrong}") from wrong
 
 

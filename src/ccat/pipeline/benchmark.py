@@ -2,26 +2,32 @@
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from ccat import codec
 from ccat.attacking import Case
-from ccat.bounds import NoBoundError, is_box
+from ccat.bounds import NoBoundError, certify, is_box
+from ccat.data import counted
 from ccat.engine import Engine
-from ccat.errors import PipelineError
+from ccat.errors import PipelineError, UntrustedError
 from ccat.evaluation.evaluate import evaluate
 from ccat.evaluation.results import Evaluation, RunOutcomes
+from ccat.overrides import shortened
 from ccat.pipeline.attack import attack
 from ccat.pipeline.certify import certify_run
 from ccat.pipeline.check import check_small
 from ccat.pipeline.collect import collect
 from ccat.progress import Progress
+from ccat.rejection import Confidence
 from ccat.report.card import Facts, card_html, card_json, card_markdown
 from ccat.runs import Run
-from ccat.threats import label
+from ccat.threats import Condition, label
 
 TPR = 0.99
 _CLOSE = 1e-9
@@ -54,30 +60,30 @@ def benchmark(
     check_small(run, suite, cases, examples, engine, device)
     conditions = dict.fromkeys(case.condition for case in cases)
     boxes = [one for one in conditions if is_box(one.threat) and not one.rejects]
-    why = ""
-    try:
-        if boxes:
-            certify_run(run, boxes, examples, engine, device, progress)
-    except (NoBoundError, PipelineError) as none:
-        why = str(none)
-    return write_card(run, why)
+    if boxes and not _no_certificate(run, boxes[0]):
+        certify_run(run, boxes, examples, engine, device, progress)
+    return write_card(run)
 
 
-def write_card(run: Run, no_certificate: str | None = None) -> Path:
-    """Write the card of what a run holds.
-
-    Args:
-        run: An attacked run.
-        no_certificate: Why there is no bound from above; None keeps what the last card said.
-    """
+def write_card(run: Run) -> Path:
+    """Write the card of what a run holds, and return where it lies, as Markdown."""
     outcomes = collect(run)
     if not outcomes.groups:
         raise PipelineError(outcomes.notes[0])
-    if no_certificate is None:
-        no_certificate = _said(run.card.read())
-    facts, evaluation = _card(run, outcomes, no_certificate)
+    facts, evaluation = _card(run, outcomes)
     texts = {"md": card_markdown(facts, evaluation), "html": card_html(facts, evaluation)}
     return run.card.save(card_json(facts, evaluation), texts)
+
+
+def require_all_images(run: Run, x_adv: Tensor, condition: Condition) -> None:
+    """Raise a PipelineError if examples are fewer than a card counts: it would count fewer then."""
+    sizes = [size for record, _, size in run.attempts.records() if record.condition == condition]
+    needed = max(sizes, default=min(size for _, _, size in run.attempts.records()))
+    if len(x_adv) < needed:
+        raise PipelineError(
+            f"the card counts {needed} images, and the file has {len(x_adv)}: put in the image as "
+            f"it is where your attack failed"
+        )
 
 
 def card_problems(run: Run, outcomes: RunOutcomes) -> Iterator[str]:
@@ -85,14 +91,19 @@ def card_problems(run: Run, outcomes: RunOutcomes) -> Iterator[str]:
     stored = run.card.read()
     if stored is None:
         return
-    name = str(stored["facts"]["name"])  # a card may be moved
-    facts, evaluation = _card(run, replace(outcomes, run=name), _said(stored))
+    said = stored.get("facts")
+    name = said.get("name") if isinstance(said, dict) else None
+    if not isinstance(name, str) or not re.fullmatch(r"[\w .+-]{1,100}", name):
+        yield f"{run.path}: its card does not say what the model is called"
+        return
+    facts, evaluation = _card(run, replace(outcomes, run=name))  # a card may be moved
     again = json.loads(json.dumps(card_json(facts, evaluation)))
     differing = next(_differences(stored, again), None)
     if differing is not None:
-        field, said, found = differing
+        field, claimed, found = differing
         yield (
-            f"{run.path}: its card says {said} for {field}, and what the run holds gives {found}: "
+            f"{run.path}: its card says {shortened(str(claimed))} for {field}, and what the run "
+            f"holds gives {shortened(str(found))}: "
             f"the same `ccat benchmark` writes it again"
         )
         return
@@ -104,7 +115,9 @@ def card_problems(run: Run, outcomes: RunOutcomes) -> Iterator[str]:
         )
 
 
-def _card(run: Run, outcomes: RunOutcomes, no_certificate: str) -> tuple[Facts, Evaluation]:
+def _card(run: Run, outcomes: RunOutcomes) -> tuple[Facts, Evaluation]:
+    boxes = [one.condition for one in outcomes.groups if is_box(one.condition.threat)]
+    uncertified = [one for one in boxes if one not in outcomes.certified and not one.rejects]
     suites = tuple(asked.suite for asked in run.plan.asked() if asked.weights == run.weights)
     planned = {key for asked in run.plan.asked() for key in asked.attempts}
     scored = dict.fromkeys(one.name for one in outcomes.attempts if one.key not in planned)
@@ -116,14 +129,21 @@ def _card(run: Run, outcomes: RunOutcomes, no_certificate: str) -> tuple[Facts, 
         seen=tuple(label(threat) for threat in run.seen),
         suites=tuple(dict.fromkeys(suites)),
         scored=tuple(scored),
-        no_certificate=no_certificate,
+        no_certificate=_no_certificate(run, uncertified[0]) if uncertified else "",
         versions=dict(run.about.get("versions", {})),
     ), replace(evaluate(outcomes, TPR), notes=())
 
 
-def _said(stored: Mapping[str, Any] | None) -> str:
-    facts = (stored or {}).get("facts", {})
-    return str(facts.get("no_certificate", "")) if isinstance(facts, dict) else ""
+def _no_certificate(run: Run, condition: Condition) -> str:
+    """Return why a run has no certificates; empty if it can have some."""
+    if not isinstance(run.rejection, Confidence):
+        return "a detector rejects, and bounds are those of the confidence"
+    one = counted(run.recipe.dataset)[:1]
+    try:
+        certify(run.training.model(), one.floats(), one.y, condition.known_threat)
+    except (NoBoundError, UntrustedError) as none:
+        return str(none)
+    return ""
 
 
 def _differences(one: Any, other: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ccat.attacking import block_of, blocks_in
+from ccat.attacking import BLOCK, block_of, blocks_in
 from ccat.bounds import Bounds, certify, require_box
 from ccat.data import counted, data_digest
 from ccat.engine import Engine
@@ -19,8 +19,11 @@ from ccat.threats import Condition
 
 
 class _Unit(NamedTuple):
+    """One block of images under one condition, of which the first `rows` are bounded."""
+
     condition: Condition
     block: int
+    rows: int
     bounds: Bounds
 
 
@@ -34,6 +37,8 @@ def certify_run(
     bounds: Bounds = "interval",
 ) -> dict[Condition, Outcome]:
     """Bound what is possible for the first test images, and store it.
+
+    A stored certificate of as many images is kept, unless tighter bounds are asked for.
 
     Args:
         run: A trained run that rejects by confidence.
@@ -64,10 +69,18 @@ def certify_run(
                 f"{condition.title} has no certificate: bounds prove that errors are impossible, "
                 f"not that rejection is"
             )
+    data = data_digest(run.recipe.dataset)
+    stored = run.certificates.read(data)
+    kept = {one: stored[one] for one in conditions if _kept(run, one, stored, size, bounds)}
+    todo = [one for one in conditions if one not in kept]
     units = deque(
-        _Unit(one, block, bounds) for one in conditions for block in range(blocks_in(size))
+        _Unit(one, block, min(BLOCK, size - block * BLOCK), bounds)
+        for one in todo
+        for block in range(blocks_in(size))
     )
     total, found = len(units), dict[tuple[Condition, int], Outcome]()
+    if not units:
+        return kept
     with run.writing():
         engine.ready()
         clean_probabilities(run, "cpu" if engine.away else device)
@@ -75,15 +88,24 @@ def certify_run(
         for unit, possible in engine(_compute, common, units):
             found[unit.condition, unit.block] = possible
             progress(len(found), total, f"{unit.condition.title}, {len(found)} of {total} blocks")
-        certificates = {one: _all_blocks(found, one, size) for one in conditions}
-        run.certificates.save(certificates, data_digest(run.recipe.dataset), bounds)
-    return certificates
+        certificates = {one: _all_blocks(found, one, size) for one in todo}
+        run.certificates.save(certificates, data, bounds)
+    return kept | certificates
+
+
+def _kept(
+    run: Run, condition: Condition, stored: Mapping[Condition, Outcome], size: int, bounds: Bounds
+) -> bool:
+    """Return True if what is stored is of as many images and not looser than what is asked for."""
+    if condition not in stored or len(stored[condition]) < size:
+        return False
+    return bounds == "interval" or run.certificates.bounds_of(condition) == "linear"
 
 
 def _all_blocks(
     found: Mapping[tuple[Condition, int], Outcome], condition: Condition, size: int
 ) -> Outcome:
-    return joined([found[condition, block] for block in range(blocks_in(size))])[:size]
+    return joined([found[condition, block] for block in range(blocks_in(size))])
 
 
 def _compute(common: Common, unit: _Unit) -> Outcome:
@@ -91,6 +113,7 @@ def _compute(common: Common, unit: _Unit) -> Outcome:
     run, images = run_of(common)
     model = model_of(run.path, run.weights, common.device)
     x, y = block_of(images.x, images.y, unit.condition.source, unit.block)
+    x, y = x[: unit.rows], y[: unit.rows]
     labels = None if unit.condition.on_noise else y.to(common.device)
     threat = unit.condition.known_threat
     return certify(model, x.to(common.device), labels, threat, common.batch, unit.bounds)

@@ -10,7 +10,7 @@ import torch
 
 from ccat.evaluation.outcome import Outcome
 from ccat.runs.folder import Folder, file_name
-from ccat.threats import Condition
+from ccat.threats import Box, Condition, UnknownThreat
 
 _ADVICE = "delete it, `ccat certify` makes it anew"
 _FOLDER = "certificates"
@@ -36,11 +36,16 @@ class CertificateFiles:
                 tensors, about = stored
                 with self.folder.reading(name, _ADVICE):
                     wrong, score = tensors["wrong"], tensors["score"]
-                    if wrong.dtype != torch.bool or score.dtype != torch.float64:
+                    if wrong.dtype != torch.bool or score.dtype != torch.float64 or not len(score):
                         raise ValueError("it holds other numbers than a certificate does")
-                    if score.min() < 0 or score.max() > 1:
+                    if score.min() < 0 or score.max() > 1 or score[~wrong].any():
                         raise ValueError("its confidences are none")
                     condition = Condition.parse(str(about["condition"]))
+                    unknown = isinstance(condition.threat, UnknownThreat)
+                    if condition.rejects or not (unknown or isinstance(condition.threat, Box)):
+                        raise ValueError(f"{condition.title} has no certificates")
+                    if name != _name(condition):
+                        raise ValueError("it belongs to another condition")
                     found[condition] = Outcome(wrong.numpy(), score.numpy())
         return dict(sorted(found.items(), key=lambda entry: entry[0].order))
 

@@ -59,7 +59,8 @@ class IntervalBound(Method):
             logits = forward(x)
         require_logits(logits, y)
         box = Interval.between((x - self.epsilon).clamp(0, 1), (x + self.epsilon).clamp(0, 1))
-        how = Arithmetic(statistics={norm: _moments(given) for norm, given in seen.items()})
+        moments = {norm: _moments(given) for norm, given in seen.items()}
+        how = Arithmetic(statistics=moments, training=True)
         worst = against_label(model, box, y, how)
         clean, bounded = functional.cross_entropy(logits, y), functional.cross_entropy(worst, y)
         return self.kappa * clean + (1 - self.kappa) * bounded
@@ -71,6 +72,11 @@ def _inputs_of_norms(model: nn.Module) -> Iterator[dict[nn.Module, Tensor]]:
     seen: dict[nn.Module, Tensor] = {}
 
     def keep(norm: nn.Module, given: tuple[Tensor, ...]) -> None:
+        if norm in seen:
+            raise ValueError(
+                "IntervalBound: a batch normalisation is used twice, and each use has statistics "
+                "of its own: make it two"
+            )
         seen[norm] = given[0]
 
     norms = [one for one in model.modules() if isinstance(one, NORMS) and one.training]
@@ -85,5 +91,8 @@ def _inputs_of_norms(model: nn.Module) -> Iterator[dict[nn.Module, Tensor]]:
 def _moments(given: Tensor) -> tuple[Tensor, Tensor]:
     """Return the mean and the variance of each channel, as batch normalisation computes them."""
     rest = [axis for axis in range(given.ndim) if axis != 1]
-    mean = given.mean(rest)
-    return mean, (given.square().mean(rest) - mean.square()).clamp_min(0)  # faster than var()
+    shift = given.detach().mean(rest, keepdim=True)  # squares of what is centred do not cancel
+    centred = given - shift
+    mean = centred.mean(rest)
+    variance = (centred.square().mean(rest) - mean.square()).clamp_min(0)  # faster than var()
+    return mean + shift.flatten(), variance

@@ -67,6 +67,6 @@ def _run(options: Namespace) -> Run:
         if there.weights != source.weights:
             raise ValueError(f"{options.out} holds another model: choose another --out")
         return there
-    if options.out.exists() and any(options.out.iterdir()):
+    if options.out.exists() and (not options.out.is_dir() or any(options.out.iterdir())):
         raise ValueError(f"{options.out} is not empty and not a card: choose another --out")
     return Run.unpacked(source.packed(), options.out)

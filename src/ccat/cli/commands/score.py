@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ccat.cli.options import add_device, add_trust, device_of, run_named, typed_condition
 from ccat.data.npz import read_npz
-from ccat.pipeline.benchmark import write_card
+from ccat.pipeline.benchmark import require_all_images, write_card
 from ccat.pipeline.examples import score
 
 
@@ -36,6 +36,10 @@ def run(options: Namespace) -> None:
     condition = typed_condition(options.threat)
     x_adv = _read(options.file)
     scored = run_named(options.run)
+    if not options.name.strip():
+        raise ValueError("--name must say what the attempt is called")
+    if scored.card.read() is not None:
+        require_all_images(scored, x_adv, condition)
     score(scored, x_adv, condition, options.name, device_of(options))
     print(f"{len(x_adv)} examples scored within {condition.title}")
     if scored.card.read() is not None:
