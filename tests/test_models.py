@@ -195,7 +195,7 @@ def test_a_bad_weights_file_is_refused(
 
 
 def test_wrong_names_and_foreign_modules_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="there are lenet, resnet20"):
+    with pytest.raises(ValueError, match="there are lenet, wide-lenet, resnet20"):
         create_model("resnet51", seeded())
     with pytest.raises(ValueError, match="depth"):
         create_model("lenet", seeded(), depth=3)

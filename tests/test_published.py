@@ -210,7 +210,7 @@ def test_bad_weights_and_names(tmp_path: Path, capsys: pytest.CaptureFixture[str
         ("nowhere.at:all", "No module named"),
         ("test_published:none", "no attribute 'none'"),
         ("os:getcwd", r"os:getcwd\(\) returned an object of type str: it has to return"),
-        ("vgg", "there is no model 'vgg'; there are lenet, resnet20"),
+        ("vgg", "there is no model 'vgg'; there are lenet, wide-lenet, resnet20"),
     ]:
         extensions.trust(name)
         with pytest.raises(ValueError, match=message):
