@@ -145,13 +145,15 @@ def test_the_demo(
         monkeypatch.setitem(RECIPES, name, override(RECIPES[name], changes | attack))
     monkeypatch.setitem(SUITES, "demo", Suite(CASES))
     shown = says(capsys, "demo", "--workers", "1")
-    assert re.findall(r"^\| (mnist-\w+-demo)", shown, re.MULTILINE) == [
+    assert re.findall(r"^\| (mnist-\w+-demo) ", shown, re.MULTILINE) == [
         "mnist-normal-demo",
         "mnist-at-demo",
         "mnist-ccat-demo",
     ]
     assert "Linf:0.1" in shown
-    normal, _, ccat = (line for line in shown.splitlines() if line.startswith("| mnist"))
+    lines = [line for line in shown.splitlines() if line.startswith("| mnist")]
+    assert [", nothing rejected" in line for line in lines] == 3 * [False, True]
+    normal, ccat = lines[0], lines[4]
     assert "*" not in normal, "a normal model has seen no attack"
     assert "*" in ccat
     assert says(capsys, "demo", "--workers", "1") == shown

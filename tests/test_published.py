@@ -61,7 +61,7 @@ def test_published_checkpoints_load_and_say_the_same(name: str, tmp_path: Path) 
 
 
 def test_all_models_of_the_table_are_there() -> None:
-    assert set(MODELS) == {"lenet", "resnet20", *THEIRS}
+    assert set(MODELS) == {"lenet", "wide-lenet", "resnet20", *THEIRS}
 
 
 def test_other_names_of_the_same_layers_are_understood(tmp_path: Path) -> None:

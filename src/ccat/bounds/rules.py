@@ -29,9 +29,8 @@ FOLDED = {*NORMS}  # what takes a Product as it is; everything else takes it com
 
 def _pool(how: Arithmetic, layer: Callable[..., Tensor], x: Interval, *a: Any, **b: Any) -> Any:
     """Bound an average over windows."""
-    if (getattr(layer, "divisor_override", None) or b.get("divisor_override") or 1) < 0 or len(
-        a
-    ) > 5:
+    named = vars(layer) if isinstance(layer, nn.Module) else b
+    if (named.get("divisor_override") or 1) < 0 or len(a) > 5:
         raise ValueError("its divisor is negative, or not given by name")
     call = partial(_called, layer, a, b)
     return affine(x, call, call, how.error(x.centre[0, 0].numel()))

@@ -96,8 +96,8 @@ def evaluate(
         seed: Of the resamples that intervals come from.
     """
     if tau is None:
-        taus = resampled_thresholds(run.calibration, tpr, seed)
-        at = _Threshold(threshold(run.calibration, tpr), taus, seed)
+        chosen_tau = threshold(run.calibration, tpr)  # refuses a TPR that is none
+        at = _Threshold(chosen_tau, resampled_thresholds(run.calibration, tpr, seed), seed)
     else:
         at = _Threshold(tau, np.full(REPLICATES, float(tau)), seed)
     clean, equal = run.clean_answers.outcome, chosen(run.calibration, seed)
