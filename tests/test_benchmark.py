@@ -121,6 +121,9 @@ def test_a_card_goes_on_after_an_interrupt_and_into_the_run_itself(
     says(capsys, "attack", "tiny", *SUITE, "--no-check")
     attempts = sorted(trained.path.glob("attempts/*/*"))
     times = [file.stat().st_mtime_ns for file in attempts]
-    says(capsys, "benchmark", "tiny", *SUITE)
+    odd = trained.path.rename("runs/tiny@28")
+    attempts = sorted(odd.glob("attempts/*/*"))
+    says(capsys, "benchmark", "tiny@28", *SUITE)
+    assert "every file is as it was written" in says(capsys, "verify", "tiny@28")
     assert [file.stat().st_mtime_ns for file in attempts] == times  # nothing is computed twice
-    assert (trained.path / "card.html").exists()
+    assert (odd / "card.html").exists()

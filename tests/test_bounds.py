@@ -469,6 +469,7 @@ def test_a_linear_layer_before_a_normalisation_of_another_axis_is_not_folded() -
     [
         (torch.rand(2, 1, 8, 8), torch.tensor([[0], [1]]), "labels must be 2 classes"),
         (torch.rand(2, 1, 8, 8), torch.tensor([0, -1]), "labels must be 2 classes"),
+        (torch.rand(2, 1, 8, 8), torch.tensor([0, 3]), "labels must be 0 to 2, not 3"),
         (2 * torch.ones(2, 1, 8, 8), None, r"images must be in \[0,1\]"),
         (torch.full((2, 1, 8, 8), torch.nan), None, r"images must be in \[0,1\]"),
         (torch.rand(8, 8), None, r"images must be \(N, C, H, W\)"),

@@ -102,6 +102,8 @@ def certify(
             u = differences(exact, box, how)
             _require_within(twin, box, u)
             labels = None if y is None else y[rows].to(u.device)
+            if labels is not None and labels.max() >= u.shape[1]:
+                raise ValueError(f"labels must be 0 to {u.shape[1] - 1}, not {int(labels.max())}")
             best = _worst(u, labels)
             for n in (best > -torch.inf).nonzero()[:, 0] if bounds == "linear" else ():
                 one = slice(int(n), int(n) + 1)

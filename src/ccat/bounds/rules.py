@@ -184,9 +184,7 @@ RULES: dict[Any, Rule] = {
     **dict.fromkeys((*_MAXIMA, nn.Hardtanh, nn.ReLU6, "clamp"), _picks),
     **dict.fromkeys(_POOLS, _pool),
     **dict.fromkeys((torch.mean, torch.sum, "mean", "sum"), _sum),
-    **dict.fromkeys(
-        (*_FLAT, "flatten", "view", "reshape", "permute", "transpose", "detach"), _moves
-    ),
+    **dict.fromkeys((*_FLAT, *_MOVING), _moves),
     **dict.fromkeys(_SAME, _identity),
     **dict.fromkeys((nn.Dropout, nn.Dropout2d), _dropout),
     **dict.fromkeys((functional.dropout, functional.dropout2d), _dropped),

@@ -70,7 +70,8 @@ def write_card(run: Run) -> Path:
     outcomes = collect(run)
     if not outcomes.groups:
         raise PipelineError(outcomes.notes[0])
-    facts, evaluation = _card(run, outcomes)
+    name = re.sub(r"[^\w .+-]", "-", outcomes.run)[:100]  # no text of its own, see card_problems
+    facts, evaluation = _card(run, replace(outcomes, run=name))
     texts = {"md": card_markdown(facts, evaluation), "html": card_html(facts, evaluation)}
     return run.card.save(card_json(facts, evaluation), texts)
 

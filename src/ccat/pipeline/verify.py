@@ -69,7 +69,7 @@ def _certificates(run: Run, outcomes: RunOutcomes, sample: int, device: str) -> 
     model, images = run.training.model().to(device), counted(run.recipe.dataset)
     for condition, stored in outcomes.certified.items():
         if isinstance(condition.threat, UnknownThreat):
-            yield f"{run.path}: {condition.title} is not known here, nor is its certificate"
+            yield f"{run.path}: --trust is needed to verify the certificate of {condition.title}"
             continue
         linear = run.certificates.bounds_of(condition) == "linear"
         bounds: Bounds = "linear" if linear else "interval"
