@@ -40,6 +40,7 @@ ATTACKS: dict[str, Attack] = {
     "PGD zero": PGD(6, 0.3),
     "PGD random": PGD(6, 0.3, start="random"),
     "PGD either, no backtracking": PGD(6, 0.3, momentum=0.5, backtracking=None, start="either"),
+    "PGD mixed": PGD(6, 0.3, start="mixed"),
     "PGD of one iteration": PGD(1, 0.3),
     "APGD zero": APGD(6),
     "APGD random": APGD(30, start="random"),

@@ -73,6 +73,7 @@ def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
         replace(RECIPE, method=Adversarial(THREAT, RANDOM), schedule=Drops(), decay=0.01),
         replace(RECIPE, method=Normal(), momentum=0.0, augmentation=None, seed=3),
         replace(RECIPE, method=IntervalBound(0.1), rate=1e-3, optimiser="adam", decay=0.01),
+        replace(RECIPE, average=0.9),
     ],
 )
 def test_training_resumed_after_an_epoch_ends_with_the_same_weights(recipe: Recipe) -> None:
@@ -89,6 +90,47 @@ def test_training_resumed_after_an_epoch_ends_with_the_same_weights(recipe: Reci
     assert {k: v for k, v in second.entry.items() if k not in seconds} == {
         k: v for k, v in again.entry.items() if k not in seconds
     }
+
+
+def test_averaged_weights_are_the_running_mean_of_those_after_each_step() -> None:
+    """With 6 steps an epoch; the literal recursion, on weights that training shows after a step."""
+    recipe, decay = replace(RECIPE, average=0.7, epochs=1), 0.7
+    shown: list[dict[str, Tensor]] = []
+
+    @dataclass(frozen=True)
+    class Watched(Method):
+        """Remembers the weights before each step."""
+
+        def __call__(
+            self, model: nn.Module, forward: Forward, x: Tensor, y: Tensor, generator: Generator
+        ) -> Tensor:
+            shown.append(copy.deepcopy(dict(model.state_dict())))
+            return RECIPE.method(model, forward, x, y, generator)
+
+    model, trained = begun(replace(recipe, method=Watched()))
+    (epoch,) = trained
+    last = {k.removeprefix("model."): v for k, v in epoch.state.tensors.items() if "model." in k}
+    steps = [*shown[1:], {k: last[k] for k in shown[0]}]
+    mean = steps[0]
+    for now in steps[1:]:
+        mean = {
+            k: decay * mean[k] + (1 - decay) * now[k] if now[k].is_floating_point() else now[k]
+            for k in now
+        }
+    found = dict(model.state_dict())
+    for name, value in mean.items():
+        if value.is_floating_point():
+            torch.testing.assert_close(found[name], value)
+    assert not same(found, steps[-1])
+
+
+def test_averages_are_put_in_place_also_after_the_last_checkpoint() -> None:
+    recipe = replace(RECIPE, average=0.9)
+    whole, trained = begun(recipe)
+    last = list(trained)[-1].state
+    model, trained = begun(recipe, last)
+    assert list(trained) == []
+    assert same(dict(whole.state_dict()), dict(model.state_dict()))
 
 
 def test_what_the_caller_does_between_epochs_changes_nothing() -> None:

@@ -29,6 +29,7 @@ from ccat import (
 )
 from ccat.training import (
     METHODS,
+    CalibratedUnion,
     Direction,
     Forward,
     Imported,
@@ -36,9 +37,11 @@ from ccat.training import (
     LinearToZero,
     Method,
     MultiSteepest,
+    Part,
     Probe,
     Recipe,
     Trades,
+    calibrated_union,
     epochs,
     interval_bound,
     methods,
@@ -105,6 +108,76 @@ def test_confidence_calibrated_training_is_algorithm_1(rho: float) -> None:
         target = [lam * (k == Y[n]) + (1 - lam) / 10 for k in range(10)]
         total -= sum(t * math.log(p) for t, p in zip(target, f.tolist(), strict=True)) / len(X)
     assert loss.item() == pytest.approx(total)
+
+
+def test_a_union_of_one_threat_is_algorithm_1() -> None:
+    losses, batches = [], []
+    for method in (ConfidenceCalibrated(THREAT, ATTACK), CalibratedUnion((Part(THREAT, ATTACK),))):
+        forward = Recorder(Small(3, 10).train())
+        with torch.random.fork_rng():
+            torch.manual_seed(4)  # of dropout
+            losses.append(method(forward.model, forward, X, Y, seeded(9)).item())
+        batches += forward.batches
+    torch.testing.assert_close(*batches)
+    assert losses[0] == pytest.approx(losses[1])
+
+
+@pytest.mark.parametrize("focus", [0.0, 0.5, 1.0])
+def test_a_union_weighs_threats_by_the_confidence_that_attacks_reach(focus: float) -> None:
+    """Image by image: even rows of the attacked half in the one ball, odd ones in the other."""
+    x, y = torch.cat([X, X]), torch.cat([Y, Y])
+    forward = Recorder(Small(3, 10).train())
+    fast = copy.deepcopy(forward.model).eval()
+    balls: tuple[Threat, ...] = (Linf(0.1), L2(2.0))
+    images, distance, reached = x.clone(), torch.zeros(14), torch.ones(14)
+    for first, ball in enumerate(balls):
+        rows = torch.arange(first, 7, 2)
+        problem = Problem.of(fast, x[rows], y[rows], ball, other_class_confidence)
+        best = ATTACK(problem, seeded())
+        images[rows] = x[rows] + best.delta
+        distance[rows] = (ball.size(best.delta) / ball.epsilon).float()
+        reached[rows] = best.value.exp().mean().float()
+    parts = tuple(Part(ball, ATTACK) for ball in balls)
+    loss = CalibratedUnion(parts, focus=focus)(forward.model, forward, x, y, seeded(9))
+    torch.testing.assert_close(forward.batches[0], images)
+    total, mean = 0.0, reached[:7].mean().item()
+    for n in range(14):
+        f = forward.logits[n].softmax(0).tolist()
+        lam = (1 - min(1.0, distance[n].item())) ** 10
+        target = [lam * (k == int(y[n])) + (1 - lam) / 10 for k in range(10)]
+        weight = 1 - focus + focus * reached[n].item() / mean if n < 7 else 1.0
+        total -= weight * sum(t * math.log(p) for t, p in zip(target, f, strict=True)) / 14
+    assert loss.item() == pytest.approx(total, rel=1e-5)
+
+
+def test_a_union_refuses_what_makes_no_sense() -> None:
+    with pytest.raises(ValueError, match="must name at least one threat"):
+        CalibratedUnion(())
+    with pytest.raises(ValueError, match="CalibratedUnion: focus"):
+        CalibratedUnion((Part(THREAT, ATTACK),), focus=1.5)
+
+
+def test_training_starts_from_other_images_of_the_batch() -> None:
+    """Half of mixed starts are points of the ball nearest to images of the batch."""
+    forward = Recorder(Small(3, 10).train())
+    starts: list[Tensor] = []
+
+    @dataclass(frozen=True)
+    class Watching(PGD):
+        def from_start(self, problem: Problem, delta: Tensor, generator: Generator) -> Found:
+            starts.append(delta)
+            return super().from_start(problem, delta, generator)
+
+    x, y = X.repeat(60, 1, 1, 1), Y.repeat(60)
+    attack = Watching(1, 0.1, start="mixed")
+    ConfidenceCalibrated(THREAT, attack)(forward.model, forward, x, y, seeded(3))
+    (delta,) = starts
+    zero = (delta.flatten(1) == 0).all(1)
+    nearest = (X[None] - x[:210, None]).clamp(-0.1, 0.1)  # (N, images, C, H, W)
+    towards = ((delta[:, None] - nearest).abs().flatten(2).amax(2) < 1e-9).any(1)
+    assert zero.double().mean() > 0.15, "a quarter, and those whose image is their own"
+    assert (towards & ~zero).double().mean() > 0.25
+    assert 0.15 < (~towards & ~zero).double().mean() < 0.35, "random"
 
 
 def test_halves_weigh_the_same() -> None:
@@ -202,6 +275,7 @@ def test_methods_say_which_threats_training_sees() -> None:
         Normal(): (),
         Adversarial(THREAT, ATTACK): (THREAT,),
         ConfidenceCalibrated(L2(1.0), ATTACK): (L2(1.0),),
+        CalibratedUnion((Part(THREAT, ATTACK), Part(L2(1.0), ATTACK))): (THREAT, L2(1.0)),
         Trades(THREAT, near): (THREAT,),
         MultiSteepest(linf, l2, l1): (linf.threat, l2.threat, l1.threat),
         IntervalBound(0.1): (THREAT,),
@@ -215,7 +289,7 @@ def test_methods_say_which_threats_training_sees() -> None:
 def test_every_method_is_in_the_table_under_its_name() -> None:
     public = {
         name: kind
-        for name, kind in (vars(methods) | vars(interval_bound)).items()
+        for name, kind in (vars(methods) | vars(interval_bound) | vars(calibrated_union)).items()
         if isinstance(kind, type) and Method in kind.__mro__[1:]
     }
     assert public == METHODS

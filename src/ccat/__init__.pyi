@@ -1,7 +1,7 @@
 """The public names, which ccat/__init__.py imports when they are first used."""
 
 from . import extensions, rejection
-from .api import Checked, Result, attack, check, evaluate, evaluate_stored
+from .api import Checked, Result, attack, check, evaluate, evaluate_stored, load
 from .attacking import Case
 from .attacks import (
     APGD,
@@ -51,11 +51,12 @@ from .objectives import (
     lowest_confidence,
     other_class_confidence,
 )
-from .rejection import Confidence, Detection, Detector, Rejection
+from .rejection import Calibration, Confidence, Detection, Detector, Rejecting, Rejection
 from .threats import L0, L1, L2, THREATS, Condition, Frame, Linf, Threat
 from .training import (
     METHODS,
     Adversarial,
+    CalibratedUnion,
     ConfidenceCalibrated,
     Direction,
     Drops,
@@ -64,6 +65,7 @@ from .training import (
     Method,
     MultiSteepest,
     Normal,
+    Part,
     PerEpoch,
     Probe,
     Recipe,
@@ -82,6 +84,7 @@ __all__ = [  # noqa: RUF022 (grouped by room)
     "Result",
     "check",
     "Checked",
+    "load",
     # threats
     "THREATS",
     "Threat",
@@ -132,6 +135,8 @@ __all__ = [  # noqa: RUF022 (grouped by room)
     "Confidence",
     "Detection",
     "Detector",
+    "Rejecting",
+    "Calibration",
     # models
     "MODELS",
     "create_model",
@@ -154,6 +159,8 @@ __all__ = [  # noqa: RUF022 (grouped by room)
     "Normal",
     "Adversarial",
     "ConfidenceCalibrated",
+    "CalibratedUnion",
+    "Part",
     "Trades",
     "MultiSteepest",
     "Direction",

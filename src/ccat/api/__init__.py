@@ -7,6 +7,9 @@
 
     print(ccat.check(model, images, threats=ccat.Linf(8 / 255)))  # would attacks find errors?
 
+    clf = ccat.load("zoo:mnist-ccat")  # a classifier that may abstain
+    labels, confidence, accepted = clf(images)
+
 What takes hours belongs into a run directory, where it survives a kill: `ccat attack --model
 package.module:factory --weights FILE`.
 """
@@ -15,5 +18,6 @@ from ccat.api.attack_model import attack
 from ccat.api.check_model import Checked, check
 from ccat.api.evaluate_model import Result, evaluate
 from ccat.api.evaluate_stored import evaluate_stored
+from ccat.api.load import load
 
-__all__ = ["Checked", "Result", "attack", "check", "evaluate", "evaluate_stored"]
+__all__ = ["Checked", "Result", "attack", "check", "evaluate", "evaluate_stored", "load"]

@@ -28,6 +28,15 @@ def save_model(model: nn.Module, path: str | os.PathLike[str]) -> None:
     Raises:
         ValueError: If the model does not know how it was made.
     """
+    write_whole(Path(path), sealed.pack(*described(model)))
+
+
+def described(model: nn.Module) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return the weights of a model, and what has to be known to build it again.
+
+    Raises:
+        ValueError: If the model does not know how it was made.
+    """
     normalised = isinstance(model, Normalised) and not hasattr(model, "architecture")
     inside: nn.Module = model.model if normalised else model  # type: ignore[assignment]
     name: Any = getattr(inside, "architecture", None)
@@ -40,7 +49,7 @@ def save_model(model: nn.Module, path: str | os.PathLike[str]) -> None:
     about = {"schema": SCHEMA, "architecture": name, "arguments": inside.arguments}
     if normalised:
         about |= {key: getattr(model, key).flatten().tolist() for key in ("mean", "std")}
-    write_whole(Path(path), sealed.pack(inside.state_dict(), about))
+    return inside.state_dict(), about
 
 
 def load_model(path: str | os.PathLike[str], factory: str | None = None) -> nn.Module:
@@ -57,7 +66,19 @@ def load_model(path: str | os.PathLike[str], factory: str | None = None) -> nn.M
         ModelFileError: If the file is missing, damaged, of another version, or does not fit.
         UntrustedError: If nobody has trusted the factory (`ccat.extensions.trust`).
     """
-    about, tensors = _read(path)
+    about, tensors = read_weights(path)
+    if "classifier" in about:
+        raise ModelFileError(f"{path} holds a classifier that rejects: ccat.load(path) loads it")
+    return built(path, about, tensors, factory)
+
+
+def built(
+    path: str | os.PathLike[str],
+    about: dict[str, Any],
+    tensors: dict[str, Tensor],
+    factory: str | None,
+) -> nn.Module:
+    """Build the model that `described` described, in evaluation mode; see `load_model`."""
     name = about.get("architecture", "")
     if isinstance(name, str) and is_name(name) and name != factory:
         raise ModelFileError(
@@ -86,7 +107,7 @@ def load_model(path: str | os.PathLike[str], factory: str | None = None) -> nn.M
     return model.eval()
 
 
-def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def read_weights(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Read the metadata and the tensors of a file of this version."""
     try:
         tensors, about = sealed.unpack(sealed.read_plain(Path(path).resolve()))

@@ -4,15 +4,18 @@
     Detection("mahalanobis")                # reject what a detector calls unusual
 
 A rejection is a value that a run is made with, not a part of its recipe. Its judges are functions
-from images (and the probabilities the model gave them) to scores.
+from images (and the probabilities the model gave them) to scores. `Rejecting` is a model together
+with what rejects, a threshold (`Calibration`) and the names of its classes: what is put to use.
 """
 
 from ccat import codec
 from ccat.rejection.aware import Aware
+from ccat.rejection.calibration import Calibration
 from ccat.rejection.detection import Detection
 from ccat.rejection.detector import DETECTORS, Detector, fit
 from ccat.rejection.features import features, usual_layers
 from ccat.rejection.protocol import CONFIDENCE, Confidence, Judge, OwnScore, Rejection
+from ccat.rejection.rejecting import REJECTED, Decision, Rejecting, load_classifier
 from ccat.rejection.statistics import LocalDimension, Mahalanobis
 
 REJECTIONS: dict[str, type] = codec.register(
@@ -22,17 +25,22 @@ REJECTIONS: dict[str, type] = codec.register(
 __all__ = [
     "CONFIDENCE",
     "DETECTORS",
+    "REJECTED",
     "REJECTIONS",
     "Aware",
+    "Calibration",
     "Confidence",
+    "Decision",
     "Detection",
     "Detector",
     "Judge",
     "LocalDimension",
     "Mahalanobis",
     "OwnScore",
+    "Rejecting",
     "Rejection",
     "features",
     "fit",
+    "load_classifier",
     "usual_layers",
 ]

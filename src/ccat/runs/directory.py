@@ -33,6 +33,8 @@ from ccat.runs.answers import AnswerFiles
 from ccat.runs.attempts import AttemptFiles
 from ccat.runs.card import CardFiles
 from ccat.runs.certificates import CertificateFiles
+from ccat.runs.classifier import ClassifierFile
+from ccat.runs.find import is_run
 from ccat.runs.folder import RUN_FILE, SCHEMA, Folder, NotWrittenError, RunError
 from ccat.runs.plan import PlanFile
 from ccat.runs.planted import PlantedFile
@@ -41,7 +43,6 @@ from ccat.threats import Threat, UnknownThreat, label, read_threat
 from ccat.training import Recipe
 
 _EVALUATION, _ANALYSIS, _LOCK, _HOLDER = "evaluation.json", "analysis.json", "lock", "lock.pid"
-TRASH = "trash"
 Files = tuple[tuple[str, bytes], ...]  # names and contents
 
 
@@ -164,6 +165,11 @@ class Run:
         return CardFiles(self.folder)
 
     @property
+    def classifier(self) -> ClassifierFile:
+        """The thresholds that were chosen for use."""
+        return ClassifierFile(self.folder, self.weights)
+
+    @property
     def certificates(self) -> CertificateFiles:
         """The worst that is possible, as far as it was proved."""
         return CertificateFiles(self.folder, self.weights)
@@ -264,21 +270,6 @@ class Run:
             return sealed.read_plain(self.path / _HOLDER, most=1000).decode(errors="replace")
         except (OSError, ValueError):
             return ""
-
-
-def find_runs(root: Path) -> list[Path]:
-    """Return all run directories below a directory, by name."""
-    found = []
-    for place, folders, files in os.walk(root):
-        if RUN_FILE in (*folders, *files):
-            found.append(Path(place))
-        folders[:] = [name for name in folders if name != TRASH]
-    return sorted(found)
-
-
-def is_run(path: Path) -> bool:
-    """True if the directory is a run."""
-    return os.path.lexists(path / RUN_FILE)
 
 
 def _of_another_version(path: Path, about: Mapping[str, Any]) -> str:

@@ -8,7 +8,8 @@ import shutil
 from collections.abc import Iterable
 
 from ccat.files import UNFINISHED
-from ccat.runs.directory import TRASH, Run
+from ccat.runs.directory import Run
+from ccat.runs.find import TRASH
 from ccat.runs.training import CHECKPOINT
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator
 
 from ccat.files import UNFINISHED
-from ccat.runs.directory import TRASH, Run
+from ccat.runs.directory import Run
+from ccat.runs.find import TRASH
 from ccat.runs.folder import RunError
 
 _KNOWN = (

@@ -16,6 +16,7 @@ its batches (`distributed`), and TensorBoard may show its log (`tensorboard`).
 A method of your own is a frozen dataclass that inherits from `Method` and returns a loss.
 """
 
+from ccat.training.calibrated_union import CalibratedUnion, Part
 from ccat.training.distributed import ALONE, Ranks
 from ccat.training.interval_bound import IntervalBound
 from ccat.training.loop import Epoch, State, epochs
@@ -39,6 +40,7 @@ __all__ = [
     "METHODS",
     "SCHEDULES",
     "Adversarial",
+    "CalibratedUnion",
     "ConfidenceCalibrated",
     "Direction",
     "Drops",
@@ -50,6 +52,7 @@ __all__ = [
     "Method",
     "MultiSteepest",
     "Normal",
+    "Part",
     "PerEpoch",
     "Probe",
     "Ranks",

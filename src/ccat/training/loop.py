@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor, nn
 from torch.optim import SGD, Adam, Optimizer
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from ccat.attacks import Problem
 from ccat.codec import seed_from
@@ -63,6 +64,8 @@ def epochs(
 ) -> Iterator[Epoch]:
     """Train a model in place, on the device it is on, and yield each epoch that is over.
 
+    With `recipe.average`, the model has the averaged weights once all epochs are over.
+
     Args:
         recipe: Says how to train; its `dataset`, `model`, `images` and `monitor` are not used here.
         model: Maps images (N, C, H, W) in [0,1] to logits (N, K).
@@ -89,8 +92,9 @@ def epochs(
         raise PipelineError(f"{len(training)} images are too few for {ranks.count} processes")
     model, forward = ranks.wrap(model)
     optimiser = optimiser_of(recipe, model)
+    average = average_of(recipe, model)
     if start is not None:
-        _restore(start, model, optimiser, generator)
+        _restore(start, model, optimiser, average, generator)
     device = next(model.parameters()).device
     x, y = training.x.to(device), training.y.to(device)
     steps = len(x) // size
@@ -116,6 +120,8 @@ def epochs(
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
             ranks.average_statistics(model)
+            if average is not None:
+                average.update_parameters(model)
 
             total += loss.item()
             if not math.isfinite(total):
@@ -137,8 +143,11 @@ def epochs(
         }
         if ranks.count > 1:
             entry["processes"] = ranks.count
-        entry |= probed(recipe.probe, model, monitor, _probe_generator(recipe.seed, number))
-        yield Epoch(entry, _state(number, model, optimiser, generator))
+        result = model if average is None else average.module
+        entry |= probed(recipe.probe, result, monitor, _probe_generator(recipe.seed, number))
+        yield Epoch(entry, _state(number, model, optimiser, average, generator))
+    if average is not None:
+        model.load_state_dict(average.module.state_dict())
 
 
 def probed(
@@ -186,12 +195,28 @@ def optimiser_of(recipe: Recipe, model: nn.Module) -> Optimizer:
     return SGD(model.parameters(), lr=rate, momentum=recipe.momentum, weight_decay=decay)
 
 
+def average_of(recipe: Recipe, model: nn.Module) -> AveragedModel | None:
+    """Return what averages the weights after every step; None if the recipe asks for none."""
+    if not recipe.average:
+        return None
+    function = get_ema_multi_avg_fn(recipe.average)  # type: ignore[no-untyped-call]
+    return AveragedModel(model, multi_avg_fn=function, use_buffers=True)
+
+
 _MOMENTA = {SGD: ("momentum_buffer",), Adam: ("exp_avg", "exp_avg_sq", "step")}
 
 
-def _state(epoch: int, model: nn.Module, optimiser: Optimizer, generator: Generator) -> State:
+def _state(
+    epoch: int,
+    model: nn.Module,
+    optimiser: Optimizer,
+    average: AveragedModel | None,
+    generator: Generator,
+) -> State:
     """Copy all that the next epoch depends on, because training changes the originals."""
     tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
+    if average is not None:
+        tensors |= {f"average.{name}": value for name, value in average.state_dict().items()}
     for name, weight in model.named_parameters():
         for momentum in _MOMENTA[type(optimiser)]:
             none_yet = torch.zeros(() if momentum == "step" else weight.shape)
@@ -200,15 +225,27 @@ def _state(epoch: int, model: nn.Module, optimiser: Optimizer, generator: Genera
     return State(epoch, {**copies, "generator": generator.get_state()})
 
 
-def _restore(start: State, model: nn.Module, optimiser: Optimizer, generator: Generator) -> None:
+def _restore(
+    start: State,
+    model: nn.Module,
+    optimiser: Optimizer,
+    average: AveragedModel | None,
+    generator: Generator,
+) -> None:
     """Put everything back as it was after the last epoch that is over."""
-    weights = {
-        name.removeprefix("model."): value
-        for name, value in start.tensors.items()
-        if name.startswith("model.")
-    }
+
+    def stored(part: str) -> dict[str, Tensor]:
+        beginning = f"{part}."
+        return {
+            name.removeprefix(beginning): value
+            for name, value in start.tensors.items()
+            if name.startswith(beginning)
+        }
+
     try:
-        model.load_state_dict(weights)
+        model.load_state_dict(stored("model"))
+        if average is not None:
+            average.load_state_dict(stored("average"))
         for name, weight in model.named_parameters():
             for momentum in _MOMENTA[type(optimiser)]:
                 known = start.tensors[f"{momentum}.{name}"]

@@ -130,19 +130,13 @@ class ConfidenceCalibrated(Method):
     ) -> Tensor:
         y = require_batch(x, y)
         half = attacked_count(0.5, len(x))
-        attacked, labels = x[:half], y[:half]
-        problem = Problem.of(
-            attack_copy(model, x), attacked, labels, self.threat, other_class_confidence
-        )
+        fast, objective = attack_copy(model, x), other_class_confidence
+        problem = Problem.of(fast, x[:half], y[:half], self.threat, objective, pool=x)
         found = self.attack(problem, generator)  # line 4: δ maximises the confidence in k ≠ y
         logits = forward(torch.cat([problem.images(found), x[half:]]))
-        require_logits(logits, y)
-        one_hot = functional.one_hot(y, logits.shape[1]).to(logits.dtype)
-        lam = torch.ones_like(one_hot[:, :1])  # λ(0) = 1 for clean images
-        distance = self.threat.size(found.delta) / self.threat.epsilon
-        lam[:half, 0] = transition(distance, self.rho)  # line 6: λ(δ)
-        target = lam * one_hot + (1 - lam) / logits.shape[1]  # line 7: ỹ = λ·one-hot + (1−λ)/K
-        return functional.cross_entropy(logits, target)  # line 9
+        distance = torch.zeros_like(x[:, 0, 0, 0])  # clean images were not moved
+        distance[:half] = self.threat.size(found.delta) / self.threat.epsilon
+        return calibrated_loss(logits, y, transition(distance, self.rho)).mean()  # lines 6 to 9
 
 
 @dataclass(frozen=True)
@@ -246,6 +240,14 @@ class Imported(Method):
 def transition(distance: Tensor, rho: float) -> Tensor:
     """Return λ = (1 − min(1, ‖δ‖/ε))^ρ (equation 6) for distances ‖δ‖/ε."""
     return (1 - distance.clamp(max=1)) ** rho
+
+
+def calibrated_loss(logits: Tensor, y: Tensor, lam: Tensor) -> Tensor:
+    """Return the cross-entropy (B,) with the targets ỹ = λ·one-hot(y) + (1−λ)/K (equation 5)."""
+    require_logits(logits, y)
+    one_hot = functional.one_hot(y, logits.shape[1]).to(logits.dtype)
+    target = lam[:, None] * one_hot + (1 - lam[:, None]) / logits.shape[1]
+    return functional.cross_entropy(logits, target, reduction="none")
 
 
 def attacked_count(share: float, batch: int) -> int:

@@ -52,6 +52,8 @@ class Recipe:
         augmentation: Random changes of each training image; None changes nothing.
         seed: Decides the first weights, the order of the images and every random draw.
         optimiser: "sgd", as in the paper, or "adam" (Kingma & Ba 2015).
+        average: The decay of the running average of the weights, which the model then has: 0.999
+            averages over about a thousand steps; 0 averages nothing.
 
     """
 
@@ -71,6 +73,7 @@ class Recipe:
     augmentation: Augmentation | None = None
     seed: int = 0
     optimiser: Optimiser = "sgd"
+    average: float = 0.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.method, Method | codec.Unresolved):
@@ -85,6 +88,7 @@ class Recipe:
         require_number("Recipe: rate", self.rate, 0)
         require_number("Recipe: momentum", self.momentum, 0, 1, low_too=True)
         require_number("Recipe: decay", self.decay, 0, 1, low_too=True)
+        require_number("Recipe: average", self.average, 0, 1, low_too=True)
         if self.optimiser not in get_args(Optimiser):
             raise ValueError(f"Recipe: optimiser must be sgd or adam, not {self.optimiser!r}")
         if not 0 <= self.seed < 2**63:

@@ -1,6 +1,7 @@
 """The training methods by name."""
 
 from ccat import codec
+from ccat.training.calibrated_union import CalibratedUnion
 from ccat.training.interval_bound import IntervalBound
 from ccat.training.methods import (
     Adversarial,
@@ -20,6 +21,7 @@ METHODS: dict[str, type] = codec.register(
             Normal,
             Adversarial,
             ConfidenceCalibrated,
+            CalibratedUnion,
             Trades,
             MultiSteepest,
             IntervalBound,

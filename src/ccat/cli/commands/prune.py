@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from ccat.cli.options import run_named
 from ccat.report import markdown
 from ccat.runs import trash
-from ccat.runs.directory import TRASH
+from ccat.runs.find import TRASH
 
 
 def add_options(command: ArgumentParser) -> None:

@@ -1,0 +1,265 @@
+"""A classifier that may abstain: one module that decides.
+
+Whether the confidence p of an answer reaches τ is decided in log-odds, log p/(1−p) against
+log τ/(1−τ), in float64: confidences near 1, which float32 rounds to 1, are still told apart.
+
+Shapes: images (N, C, H, W) in [0,1] or as bytes, logits (N, K), everything decided (N,).
+"""
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from ccat import codec, sealed
+from ccat.data.images import to_floats
+from ccat.files import write_whole
+from ccat.models.errors import ModelFileError
+from ccat.models.files import built, described, read_weights
+from ccat.rejection.calibration import Calibration
+from ccat.rejection.protocol import Confidence, Judge, Rejection, Tensors
+
+SCHEMA = 1  # of the part of a file that makes a model a classifier
+REJECTED = -1
+_BATCH = 250
+_MODEL, _JUDGE = "model.", "judge."
+
+
+class Decision(NamedTuple):
+    """What a classifier decides on images, (N,) each.
+
+    `labels` is −1 where the answer is rejected; `confidence` is that of the answer in any case.
+    """
+
+    labels: Tensor
+    confidence: Tensor
+    accepted: Tensor
+
+
+class Rejecting(nn.Module):
+    """A classifier that may abstain: a model, what rejects its answers, a threshold, and names.
+
+        clf = ccat.load("runs/photos")
+        labels, confidence, accepted = clf(images)  # labels are −1 where the answer is rejected
+
+    Args:
+        model: Maps images (N, C, H, W) in [0,1] to logits (N, K).
+        calibration: The threshold τ, and how it was chosen.
+        shape: The shape (C, H, W) of the images that the model takes.
+        classes: The names of the K classes, in the order of their labels.
+        rejection: What rejects: by default answers of low confidence.
+        fitted: The tensors of the judge that decides, if the rejection was fitted.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        calibration: Calibration,
+        shape: Sequence[int],
+        classes: Sequence[str],
+        *,
+        rejection: Rejection | None = None,
+        fitted: Mapping[str, Tensors] | None = None,
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.calibration = calibration
+        self.shape = tuple(shape)
+        self.classes = tuple(classes)
+        self.rejection = rejection or Confidence()
+        self.fitted = dict(fitted or {})
+        self._judges: dict[torch.device, Judge] = {}
+        self.eval()
+
+    @property
+    def tau(self) -> float:
+        """The threshold: an answer is accepted if its confidence, or its score, reaches it."""
+        return self.calibration.tau
+
+    def at(self, calibration: Calibration) -> "Rejecting":
+        """Return the same classifier with another threshold; both share the model."""
+        return Rejecting(
+            self.model,
+            calibration,
+            self.shape,
+            self.classes,
+            rejection=self.rejection,
+            fitted=self.fitted,
+        )
+
+    def forward(self, images: Tensor, tau: Tensor | None = None) -> Decision:
+        """Decide on images (N, C, H, W), as bytes or as floats in [0,1].
+
+        Args:
+            images: Of the shape that the classifier takes.
+            tau: Another threshold than its own, for this call.
+        """
+        images = to_floats(self._checked(images))
+        logits = self.model(images)
+        odds = log_odds(logits)
+        labels = logits.argmax(1)
+        accepted = self._scores(images, logits, odds) >= self._cut(odds, tau)
+        return Decision(torch.where(accepted, labels, REJECTED), odds.sigmoid(), accepted)
+
+    def scores(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Return answers before rejection, and the scores that are compared with the threshold.
+
+        The score is the log-odds of the confidence, or what a detector gives; both (N,) are on the
+        CPU, computed in batches.
+        """
+        labels, scores = [], []
+        for part in torch.split(self._checked(images), _BATCH):
+            with torch.no_grad():
+                x = to_floats(part.to(self._device))
+                logits = self.model(x)
+                scores.append(self._scores(x, logits, log_odds(logits)).cpu())
+                labels.append(logits.argmax(1).cpu())
+        return torch.cat(labels), torch.cat(scores)
+
+    def predict(self, images: Any) -> NDArray[np.int64]:
+        """Return the label of each image of an array, −1 where the answer is rejected.
+
+        Args:
+            images: Bytes, or floats in [0,1], of shape (N, C, H, W), (N, H, W, C) or (N, H, W).
+        """
+        return np.concatenate([one.labels.cpu().numpy() for one in self._decisions(images)])
+
+    def predict_proba(self, images: Any) -> NDArray[np.float64]:
+        """Return the model's probabilities (N, K) of an array of images, as `predict` takes it."""
+        with torch.no_grad():
+            parts = [
+                self.model(to_floats(part.to(self._device))).double().softmax(1).cpu().numpy()
+                for part in torch.split(self._tensor(images), _BATCH)
+            ]
+        return np.concatenate(parts)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one safetensors file, which `ccat.load` reads, whole or not at all.
+
+        Raises:
+            ValueError: If the model was not made by ccat, which then could not build it again.
+        """
+        weights, about = described(self.model)
+        tensors = {_MODEL + name: value for name, value in weights.items()}
+        for judge, fitted in self.fitted.items():
+            tensors |= {f"{_JUDGE}{judge}/{name}": value for name, value in fitted.items()}
+        classifier = {
+            "schema": SCHEMA,
+            "calibration": codec.encode(self.calibration),
+            "shape": self.shape,
+            "classes": self.classes,
+            "rejection": codec.encode(self.rejection),
+        }
+        write_whole(Path(path), sealed.pack(tensors, {**about, "classifier": classifier}))
+
+    def name(self, label: int) -> str:
+        """Return what a label is called: the name of its class, or "rejected"."""
+        return "rejected" if label == REJECTED else self.classes[label]
+
+    def extra_repr(self) -> str:
+        shape = "×".join(map(str, self.shape))
+        return f"{len(self.classes)} classes, images {shape}, {self.calibration}"
+
+    @property
+    def _device(self) -> torch.device:
+        return next((one.device for one in self.model.parameters()), torch.device("cpu"))
+
+    def _decisions(self, images: Any) -> list[Decision]:
+        with torch.no_grad():
+            return [
+                self(part.to(self._device)) for part in torch.split(self._tensor(images), _BATCH)
+            ]
+
+    def _cut(self, odds: Tensor, tau: Tensor | None) -> Tensor:
+        """Return the threshold on the scale of the scores."""
+        given = torch.as_tensor(self.tau if tau is None else tau, dtype=odds.dtype).to(odds.device)
+        return given.logit() if isinstance(self.rejection, Confidence) else given
+
+    def _scores(self, images: Tensor, logits: Tensor, odds: Tensor) -> Tensor:
+        if isinstance(self.rejection, Confidence):
+            return odds
+        if images.device not in self._judges:
+            (judge,) = self.rejection.load(self.model, self.fitted, images[:1]).values()
+            self._judges[images.device] = judge
+        return self._judges[images.device](images, logits.softmax(1).cpu()).to(odds)
+
+    def _tensor(self, images: Any) -> Tensor:
+        """Return an array of images as (N, C, H, W), whichever way its axes are ordered."""
+        x = torch.as_tensor(np.asarray(images) if not isinstance(images, Tensor) else images)
+        channels, height, width = self.shape
+        if x.ndim == 3 and channels == 1:
+            x = x[:, None]
+        elif x.ndim == 4 and tuple(x.shape[1:]) == (height, width, channels) != self.shape:
+            x = x.permute(0, 3, 1, 2)
+        return self._checked(x)
+
+    def _checked(self, images: Tensor) -> Tensor:
+        if tuple(images.shape[1:]) != self.shape:
+            raise ValueError(
+                f"this classifier takes images of shape (N, {', '.join(map(str, self.shape))}), "
+                f"not {tuple(images.shape)}"
+            )
+        if images.dtype != torch.uint8 and not torch.compiler.is_compiling():
+            if not images.is_floating_point():
+                raise ValueError(f"images must be bytes or floats in [0,1], not {images.dtype}")
+            if len(images) and not (images.amin() >= 0 and images.amax() <= 1):
+                low, high = images.amin().item(), images.amax().item()
+                raise ValueError(
+                    f"images as floats must lie in [0,1], but reach from {low:g} to {high:g}: "
+                    f"divide bytes by 255, or hand them over as uint8"
+                )
+        return images
+
+
+def log_odds(logits: Tensor) -> Tensor:
+    """Return log p/(1−p) of the largest probability p, (N,), in float64 where there is one.
+
+    This is z_k − log Σ_{j≠k} e^{z_j} for the answer k.
+    """
+    if logits.device.type != "mps":  # which has no float64
+        logits = logits.double()
+    answer = logits.argmax(1, keepdim=True)
+    others = logits.scatter(1, answer, -math.inf)
+    return logits.gather(1, answer)[:, 0] - others.logsumexp(1)
+
+
+def load_classifier(path: str | os.PathLike[str], factory: str | None = None) -> Rejecting:
+    """Load a classifier as `Rejecting.save` stored it, on the CPU.
+
+    Args:
+        path: The file.
+        factory: The `package.module:factory` that the file may name for its model, if trusted.
+
+    Raises:
+        ModelFileError: If the file is missing, damaged, of another version, or no classifier.
+        UntrustedError: If nobody has trusted the factory.
+    """
+    about, tensors = read_weights(path)
+    said = about.get("classifier")
+    if not isinstance(said, dict):
+        raise ModelFileError(f"{path} holds a model without a threshold: ccat.load_model loads it")
+    if said.get("schema") != SCHEMA:
+        raise ModelFileError(
+            f"{path} was written by another version of ccat (classifier schema "
+            f"{said.get('schema')}, this version reads {SCHEMA}): save the classifier again"
+        )
+    weights = {n.removeprefix(_MODEL): v for n, v in tensors.items() if n.startswith(_MODEL)}
+    model = built(path, about, weights, factory)
+    fitted: dict[str, Tensors] = {}
+    for name, value in tensors.items():
+        if name.startswith(_JUDGE):
+            judge, _, part = name.removeprefix(_JUDGE).rpartition("/")
+            fitted.setdefault(judge, {})[part] = value
+    try:
+        calibration = codec.decode(said["calibration"], Calibration)
+        rejection = codec.decode(said["rejection"], Rejection)
+        shape, classes = tuple(map(int, said["shape"])), tuple(map(str, said["classes"]))
+        return Rejecting(model, calibration, shape, classes, rejection=rejection, fitted=fitted)
+    except (KeyError, TypeError, ValueError, AttributeError) as wrong:
+        raise ModelFileError(f"{path} says nothing sensible of its classifier ({wrong})") from wrong

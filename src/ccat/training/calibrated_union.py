@@ -1,0 +1,80 @@
+"""Confidence-calibrated training against several threats at once.
+
+Shapes: x (B, C, H, W) in [0,1], y (B,), logits (B, K).
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor, nn
+
+from ccat.attacks import Attack, Problem
+from ccat.attacks.inputs import require_batch
+from ccat.checks import require_number
+from ccat.models import attack_copy
+from ccat.objectives import other_class_confidence
+from ccat.threats import Threat
+from ccat.training.methods import (
+    Forward,
+    Method,
+    attacked_count,
+    calibrated_loss,
+    transition,
+)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A threat to train on, and the attack that looks for accepted errors within it."""
+
+    threat: Threat
+    attack: Attack
+
+
+@dataclass(frozen=True)
+class CalibratedUnion(Method):
+    """Algorithm 1 of the paper with several threats, each on its share of the attacked half.
+
+    What an attack finds within a threat counts the more, the larger the mean confidence is that it
+    reaches there on this batch, as if threats were drawn in proportion to their current error
+    (after Croce & Hein 2022). `focus` says how much: 0 counts all threats the same, 1 in
+    proportion.
+    """
+
+    parts: tuple[Part, ...]
+    rho: float = 10.0
+    focus: float = 1.0
+
+    def __post_init__(self) -> None:
+        require_number("CalibratedUnion: rho", self.rho, 0)
+        require_number("CalibratedUnion: focus", self.focus, 0, 1, low_too=True, high_too=True)
+        if not self.parts:
+            raise ValueError("CalibratedUnion: parts must name at least one threat")
+
+    @property
+    def threats(self) -> tuple[Threat, ...]:
+        return tuple(part.threat for part in self.parts)
+
+    def __call__(
+        self, model: nn.Module, forward: Forward, x: Tensor, y: Tensor, generator: Generator
+    ) -> Tensor:
+        y = require_batch(x, y)
+        half = attacked_count(0.5, len(x))
+        fast, images = attack_copy(model, x), x.clone()
+        distance = torch.zeros_like(x[:, 0, 0, 0])  # clean images were not moved
+        reached = torch.ones_like(distance)
+        for number, part in enumerate(self.parts):
+            rows = slice(number, half, len(self.parts))
+            if len(x[rows]) == 0:
+                continue
+            problem = Problem.of(
+                fast, x[rows], y[rows], part.threat, other_class_confidence, pool=x
+            )
+            found = part.attack(problem, generator)
+            images[rows] = problem.images(found)
+            distance[rows] = part.threat.size(found.delta) / part.threat.epsilon
+            reached[rows] = found.value.exp().mean().to(reached)
+        loss = calibrated_loss(forward(images), y, transition(distance, self.rho))
+        weight = torch.ones_like(reached)
+        weight[:half] += self.focus * (reached[:half] / reached[:half].mean() - 1)
+        return (weight * loss).mean()
