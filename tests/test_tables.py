@@ -15,7 +15,7 @@ from synthetic import (
     run_outcomes,
 )
 
-from ccat.cli.tabulate import TABLES
+from ccat.cli.options.evaluate import TABLES
 from ccat.evaluation import rates
 from ccat.evaluation.evaluate import evaluate
 from ccat.evaluation.groups import pooled_outcome

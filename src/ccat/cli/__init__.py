@@ -1,4 +1,16 @@
-"""The command line: `ccat COMMAND`, a file per command in commands/."""
+"""The command line: `ccat COMMAND`, with its options and what it does in two files.
+
+A command is
+
+1. an entry of `COMMANDS` in commands/__init__.py, which names its files and says what it is for;
+2. options/NAME.py with `add_options(parser)`, which imports neither torch nor NumPy: help,
+   completion and mistakes in options are then answered at once. What an option's text names, such
+   as a run or a threat, stays text there; names that help lists are written out in names.py;
+3. commands/NAME.py with `run(options)`, imported only when the command is called. It imports what
+   it likes at its top, and turns texts into what they stand for with the functions of values.py.
+
+`program.py` makes the parser of all commands and turns errors into sentences.
+"""
 
 import os
 import signal
@@ -12,7 +24,7 @@ from typing import Any
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the `ccat` command; an interrupt ends it without a traceback, also while it starts."""
     with _stopping_at_once():
-        from ccat.cli.program import prepare, run  # noqa: PLC0415 (importing torch takes seconds)
+        from ccat.cli.program import prepare, run  # noqa: PLC0415 (an interrupt may come already)
 
         options = prepare(sys.argv[1:] if arguments is None else list(arguments))
     if options is not None:

@@ -9,16 +9,11 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
 from io import TextIOWrapper
-
-import torch
+from types import ModuleType
 
 from ccat import extensions
 from ccat.cli.commands import COMMANDS
-from ccat.data import DataUnavailableError
-from ccat.engine import WorkerError
-from ccat.errors import PipelineError, UntrustedError
-from ccat.models import ModelFileError
-from ccat.runs import RunError
+from ccat.errors import CcatError
 
 HELP = """\
 Train image classifiers that may say “I don't know”, attack them, and measure what gets through.
@@ -42,31 +37,23 @@ Train image classifiers that may say “I don't know”, attack them, and measur
                                               reject by a detector; attacks that know it and not
   ccat export mnist-ccat-small --threat Linf:0.4 --out worst.npz
 """
-USER_ERRORS = (
-    RunError,
-    PipelineError,
-    UntrustedError,
-    DataUnavailableError,
-    ModelFileError,
-    WorkerError,
-    ValueError,
-    OSError,
-)
+USER_ERRORS = (CcatError, ValueError, OSError)
 
 
 def prepare(arguments: Sequence[str]) -> Namespace | None:
-    """Import what a command needs and read its options; None if only help was asked for."""
+    """Read the options of a command and import what it needs; None if only help was asked for."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # where a locale has no ε, it becomes a ?
-    command_line = parser(next((word for word in arguments if word in COMMANDS), None))
+    command_line = parser()
     options, rest = command_line.parse_known_args(arguments)
     if "command" not in options:
         command_line.print_help()
         return None
-    if rest and not options.takes_fields:
+    if rest and options.command != "train":  # which takes fields of its recipe
         command_line.error(f"unrecognized arguments: {' '.join(rest)}")
     options.rest, options.typed = rest, list(arguments)
+    options.run_command = _module("commands", options.command).run
     return options
 
 
@@ -78,12 +65,13 @@ def run(options: Namespace) -> None:
     """
     if "trust" in options and options.trust:
         extensions.trust_everything()
-    torch.set_num_threads(1)  # only then are results bit-identical; `train --threads` may change it
+    if torch := sys.modules.get("torch"):  # imported with the command, unless it does without
+        torch.set_num_threads(1)  # for bit-identical results; `train --threads` may change it
     warnings.showwarning = lambda message, *_, **__: print(
         f"ccat: warning: {message}", file=sys.stderr
     )
     try:
-        options.command(options)
+        options.run_command(options)
     except KeyboardInterrupt:
         again = f"ccat {shlex.join(options.typed)}"
         print(
@@ -97,8 +85,8 @@ def run(options: Namespace) -> None:
         sys.exit(2)
 
 
-def parser(called: str | None = None) -> ArgumentParser:
-    """Return the parser of all commands, with the options of the one that is called."""
+def parser() -> ArgumentParser:
+    """Return the parser of all commands and their options."""
     command_line = ArgumentParser(
         "ccat", description=HELP, formatter_class=RawDescriptionHelpFormatter
     )
@@ -109,8 +97,11 @@ def parser(called: str | None = None) -> ArgumentParser:
     for name, command in COMMANDS.items():
         about = f"{command.help[0].upper()}{command.help[1:]}."
         added = commands.add_parser(name, help=command.help, description=about, allow_abbrev=False)
-        if name == called:
-            module = import_module(f"ccat.cli.commands.{command.file}")
-            added.set_defaults(command=module.run, takes_fields=name == "train")
-            module.add_options(added)
+        added.set_defaults(command=name)
+        _module("options", name).add_options(added)
     return command_line
+
+
+def _module(room: str, command: str) -> ModuleType:
+    """Import the file of a command: its options, or what it does."""
+    return import_module(f"ccat.cli.{room}.{COMMANDS[command].file}")

@@ -4,7 +4,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
-from ccat.cli.options import device_of, run_named
+from ccat.cli.values import device_of, run_named
 from ccat.evaluation.evaluate import evaluate
 from ccat.evaluation.metrics import threshold
 from ccat.evaluation.results import Evaluation, RunOutcomes
@@ -13,10 +13,6 @@ from ccat.report import FORMATS
 from ccat.report.table import Table
 from ccat.runs import Run
 
-TABLES = (
-    *("main", "thresholds", "unseen", "coverage", "attacks", "strongest", "corruptions"),
-    *("confusion", "certificates", "availability", "stratified"),
-)
 TPRS = (0.99, 0.98, 0.95)
 
 

@@ -21,6 +21,7 @@ import pooch
 from numpy.typing import NDArray
 
 from ccat.data.images import Images
+from ccat.errors import CcatError
 
 _PATIENCE = 15  # minutes for a package
 
@@ -90,7 +91,7 @@ Root = str | os.PathLike[str] | None  # a directory with data; None: the one tha
 Content = TypeVar("Content")  # what sources read: arrays, or a file that is yet to be decoded
 
 
-class DataUnavailableError(Exception):
+class DataUnavailableError(CcatError):
     """No source has the data: the message says what is wrong with each, and what to do."""
 
 

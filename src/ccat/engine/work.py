@@ -4,13 +4,15 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Protocol, TypeVar
 
+from ccat.errors import CcatError
+
 Common = TypeVar("Common")  # what all units share
 Unit = TypeVar("Unit")
 Result = TypeVar("Result")
 Work = Callable[[Common, Unit], Result]
 
 
-class WorkerError(Exception):
+class WorkerError(CcatError):
     """The error raised when a worker ended before its work was done, or when there is none."""
 
 

@@ -1,5 +1,7 @@
 """The error that weights on disk raise."""
 
+from ccat.errors import CcatError
 
-class ModelFileError(Exception):
+
+class ModelFileError(CcatError):
     """A weights file is missing, damaged or does not fit; the message says which and what to do."""

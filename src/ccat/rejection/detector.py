@@ -12,10 +12,9 @@ from itertools import product
 
 import numpy as np
 import torch
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
+from ccat.evaluation.metrics import area
 from ccat.rejection.features import features, features_and_logits
 from ccat.rejection.statistics import LocalDimension, Mahalanobis, Statistic, statistic_of
 
@@ -153,16 +152,9 @@ def fit(
     candidates = list(product(magnitudes, usual))
     for magnitude, statistics in candidates if len(candidates) > 1 else []:
         values = [stepped(model, layers, statistics, magnitude, x) for x in (clean, attacked)]
-        told = _weighed(
-            torch.cat([part[half:] for part in values]),
-            _regression(*(part[:half] for part in values)),
-        )
-        truth = [1] * (len(clean) - half) + [0] * (len(clean) - half)
-        best = max(
-            best,
-            (float(roc_auc_score(truth, told.cpu())), magnitude, statistics),
-            key=lambda one: one[0],
-        )
+        learned = _regression(*(part[:half] for part in values))
+        told = [_weighed(part[half:], learned).cpu().double().numpy() for part in values]
+        best = max(best, (area(*told), magnitude, statistics), key=lambda one: one[0])
     _, magnitude, statistics = best if len(candidates) > 1 else (0, *candidates[0])
     weights, bias = _regression(
         *(stepped(model, layers, statistics, magnitude, x) for x in (clean, attacked))
@@ -229,6 +221,9 @@ def _weighed(values: Tensor, by: "Detector | tuple[Tensor, float]") -> Tensor:
 
 def _regression(clean: Tensor, attacked: Tensor) -> tuple[Tensor, float]:
     """Return weights and bias, on the scale of the statistics themselves."""
+    # slow to import, in every worker process
+    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
+
     values = torch.cat([clean, attacked]).cpu().double().numpy()
     centre, spread = values.mean(0), values.std(0) + 1e-12
     model = LogisticRegression(max_iter=1000).fit(

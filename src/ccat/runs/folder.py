@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ccat import sealed
+from ccat.errors import CcatError
 from ccat.files import write_whole
 from ccat.sealed import Tensors
 
@@ -22,7 +23,7 @@ RUN_FILE = "run.json"
 TIMINGS = "timings.jsonl"  # seconds of what was computed; nothing else depends on this file
 
 
-class RunError(Exception):
+class RunError(CcatError):
     """Something is wrong with a run directory; the message says what, where, and what to do."""
 
 

@@ -1,13 +1,13 @@
-"""The commands of `ccat`, one file each, with `add_options(parser)` and `run(options)`.
+"""The commands of `ccat`: a file per command with `run(options)`, imported when it is called.
 
-A command's file is imported when the command is called.
+Its options have a file of the same name in `ccat.cli.options`.
 """
 
 from typing import NamedTuple
 
 
 class Command(NamedTuple):
-    """A command: the file it is in, and what `ccat --help` says of it."""
+    """A command: the name of its two files, and what `ccat --help` says of it."""
 
     file: str
     help: str

@@ -1,7 +1,7 @@
 """`ccat attack`: attack a trained run, or a model of your own, and store the outcome."""
 
 import shlex
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,18 +11,8 @@ from ccat.attacking.forecast import Forecast
 from ccat.attacking.rest import TPR as REST_TPR
 from ccat.attacks.external import as_attack
 from ccat.catalog.suites import SUITES, cases_of, conditions_of, select
-from ccat.cli.commands.import_model import add_model, imported
-from ccat.cli.options import (
-    add_device,
-    add_engine,
-    add_trust,
-    count,
-    engine_of,
-    entry,
-    run_named,
-    share,
-    typed_condition,
-)
+from ccat.cli.commands.import_model import imported
+from ccat.cli.values import engine_of, entry, run_named, typed_condition
 from ccat.data import counted
 from ccat.engine import Local
 from ccat.overrides import typed_instance
@@ -37,85 +27,9 @@ from ccat.runs import Run, is_run
 EXAMPLES = 200  # test images that are attacked by default
 
 
-def add_options(command: ArgumentParser) -> None:
-    """Add the command's options."""
-    command.add_argument(
-        "run", nargs="?", help="for a model of your own the directory to make (default: runs/NAME)"
-    )
-    add_model(command, required=False)
-    add_suite(command)
-    add_check(command)
-    add_trust(command)
-    command.add_argument(
-        "--dry-run",
-        action="store_true",
-        help="time a few passes and say how long each case would take; attack nothing",
-    )
-
-
 def run(options: Namespace) -> None:
     """Attack; what is stored already is not computed again."""
     attack_run(_run(options), options, forecast=options.dry_run)
-
-
-def add_suite(
-    command: ArgumentParser, examples: str = "test images, in hundreds (default: 200, or all)"
-) -> None:
-    """Add the options that choose attacks, and where they run."""
-    command.add_argument(
-        "--suite", metavar="NAME", help="which attacks (default: quick); `ccat suites` lists them"
-    )
-    command.add_argument(
-        "--attack",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="an attack of your own, package.module:Name, a class or an instance; repeatable",
-    )
-    command.add_argument(
-        "--only", metavar="PATTERN", help="of the suite only cases with such a name: 'square*'"
-    )
-    command.add_argument(
-        "--threat",
-        action="append",
-        default=[],
-        help="attack within this one, such as Linf:8/255, distal:Linf:0.3 on noise, or "
-        "reject:Linf:0.3 to get correct images rejected; repeatable",
-    )
-    command.add_argument("--examples", type=int, help=examples)
-    command.add_argument(
-        "--rest-at-tpr",
-        type=share,
-        default=REST_TPR,
-        metavar="TPR",
-        help="an image that is wrong and accepted at the τ of this TPR rests in the cases that "
-        f"follow (default: {REST_TPR:g})",
-    )
-    command.add_argument(
-        "--complete", action="store_true", help="attack every image with every case: none rests"
-    )
-    command.add_argument(
-        "--keep",
-        choices=["worst", "none"],
-        default="worst",
-        help="which perturbations to keep (default: the worst ones)",
-    )
-    command.add_argument(
-        "--batch",
-        type=count,
-        help="images that go through the model at once (default: what memory holds, at most 100)",
-    )
-    add_engine(command)
-    add_device(command)
-
-
-def add_check(command: ArgumentParser) -> None:
-    """Add the option that leaves out the small check at the end of an attack."""
-    command.add_argument(
-        "--no-check",
-        action="store_true",
-        help="leave out the check at the end, whether the attacks find planted errors",
-    )
 
 
 def attack_run(run: Run, options: Namespace, *, forecast: bool = False) -> None:

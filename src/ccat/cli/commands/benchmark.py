@@ -1,36 +1,16 @@
 """`ccat benchmark`: attack a model, bound it from above, and write a card that can be verified."""
 
-from argparse import ArgumentParser, Namespace
-from pathlib import Path
+from argparse import Namespace
 
-from ccat.cli.commands.attack import add_suite, as_typed, chosen_cases
-from ccat.cli.commands.import_model import add_description, imported
-from ccat.cli.options import add_trust, engine_of, run_named
+from ccat.cli.commands.attack import as_typed, chosen_cases
+from ccat.cli.commands.import_model import imported
+from ccat.cli.options.benchmark import EXAMPLES
+from ccat.cli.values import engine_of, run_named
 from ccat.data import counted
 from ccat.models import is_model_name
 from ccat.pipeline.benchmark import benchmark
 from ccat.progress import ProgressBar
 from ccat.runs import Run, RunError, is_run
-
-EXAMPLES = 1000
-
-
-def add_options(command: ArgumentParser) -> None:
-    """Add the command's options."""
-    command.add_argument(
-        "model",
-        metavar="MODEL",
-        help="a run, or a model from elsewhere: package.module:factory, or a network of ccat's",
-    )
-    add_description(command, required=False)
-    command.add_argument(
-        "--out",
-        type=Path,
-        metavar="DIR",
-        help="the folder of the card, which holds all that verifies it (default: the run itself)",
-    )
-    add_suite(command, examples=f"test images, in hundreds (default: {EXAMPLES}, or all)")
-    add_trust(command)
 
 
 def run(options: Namespace) -> None:

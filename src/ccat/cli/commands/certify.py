@@ -1,20 +1,10 @@
 """`ccat certify`: bound the errors of a run from above, for every image that a threat allows."""
 
-from argparse import ArgumentParser, Namespace
-from typing import get_args
+from argparse import Namespace
 
-from ccat.bounds import Bounds, is_box
-from ccat.cli.options import (
-    add_device,
-    add_engine,
-    add_tpr,
-    add_trust,
-    count,
-    engine_of,
-    run_named,
-    typed_condition,
-)
+from ccat.bounds import is_box
 from ccat.cli.tabulate import print_tables
+from ccat.cli.values import engine_of, run_named, typed_condition
 from ccat.evaluation.evaluate import evaluate
 from ccat.pipeline.certify import certify_run
 from ccat.pipeline.collect import collect
@@ -22,32 +12,6 @@ from ccat.progress import ProgressBar
 from ccat.report.certificates import certificates_table
 from ccat.runs import Run
 from ccat.threats import Condition
-
-
-def add_options(command: ArgumentParser) -> None:
-    """Add the command's options."""
-    command.add_argument("run")
-    command.add_argument(
-        "--threat",
-        action="append",
-        metavar="THREAT",
-        help="a box, such as Linf:0.3, Frame:2 or distal:Linf:0.3; can be repeated (default: those "
-        "that the run was attacked within)",
-    )
-    command.add_argument(
-        "--examples", type=count, help="the first so many test images (default: all)"
-    )
-    command.add_argument(
-        "--bounds",
-        choices=get_args(Bounds),
-        default="interval",
-        help="linear: tighter ones too, for chains of layers and ReLU; about a second per image "
-        "(default: interval)",
-    )
-    add_tpr(command)
-    add_engine(command)
-    add_device(command)
-    add_trust(command)
 
 
 def run(options: Namespace) -> None:

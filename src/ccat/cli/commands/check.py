@@ -1,21 +1,14 @@
 """`ccat check`: plant errors in a run's model, and see how many of them a suite finds."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from ccat.attacking.planted import can_plant
-from ccat.cli.commands.attack import add_suite, as_typed, chosen_cases
-from ccat.cli.options import add_trust, engine_of, run_named
+from ccat.cli.commands.attack import as_typed, chosen_cases
+from ccat.cli.values import engine_of, run_named
 from ccat.data import counted
 from ccat.pipeline.check import EXAMPLES, check_run
 from ccat.progress import ProgressBar
 from ccat.report.planted import planted_table
-
-
-def add_options(command: ArgumentParser) -> None:
-    """Add the command's options."""
-    command.add_argument("run")
-    add_suite(command, examples=f"images to plant an error around, at most {EXAMPLES} (default)")
-    add_trust(command)
 
 
 def run(options: Namespace) -> None:

@@ -1,23 +1,11 @@
 """`ccat compare`: compare runs on the same images; seeds of one recipe are taken together."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
-from ccat.cli.options import add_device, add_tpr, add_trust
 from ccat.cli.tabulate import collected, print_tables
 from ccat.evaluation.compare import by_recipe, compare
 from ccat.evaluation.evaluate import evaluate
-from ccat.report import FORMATS, comparison_table, seeds_table
-
-
-def add_options(command: ArgumentParser) -> None:
-    """Add the command's options."""
-    command.add_argument(
-        "runs", nargs="+", metavar="RUN", help="the first is compared with each of the others"
-    )
-    add_tpr(command)
-    command.add_argument("--format", choices=FORMATS, default="md", help="(default: md)")
-    add_device(command)
-    add_trust(command)
+from ccat.report import comparison_table, seeds_table
 
 
 def run(options: Namespace) -> None:

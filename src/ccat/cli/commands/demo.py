@@ -4,12 +4,10 @@ Trains a normal, an adversarially trained and a confidence-calibrated classifier
 attacks all three, and tabulates what gets through.
 """
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections import deque
-from pathlib import Path
 
 from ccat.catalog import RECIPES, SUITES
-from ccat.cli.options import add_workers
 from ccat.cli.tabulate import at_thresholds
 from ccat.engine import Local, cores
 from ccat.pipeline.attack import attack
@@ -23,21 +21,6 @@ from ccat.runs import Run
 # the longest first: two processes then end at about the same time
 SHORT = ("mnist-ccat-demo", "mnist-at-demo", "mnist-normal-demo")
 FULL = ("mnist-ccat-small", "mnist-at-small", "mnist-normal-small")
-
-
-def add_options(command: ArgumentParser) -> None:
-    """Add the command's options."""
-    command.add_argument(
-        "--full", action="store_true", help="the long version: hours instead of minutes"
-    )
-    command.add_argument(
-        "--out",
-        type=Path,
-        default=Path("runs/demo"),
-        metavar="DIR",
-        help="where its runs go (default: runs/demo)",
-    )
-    add_workers(command)
 
 
 def run(options: Namespace) -> None:

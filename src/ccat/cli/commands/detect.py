@@ -1,42 +1,11 @@
 """`ccat detect`: make a run that rejects by a detector instead of by confidence, and attack it."""
 
-from argparse import ArgumentParser, Namespace
-from pathlib import Path
+from argparse import Namespace
 
-from ccat.cli.commands.attack import add_check, add_suite, attack_run, chosen_cases
-from ccat.cli.options import add_trust, count, device_of, run_named
+from ccat.cli.commands.attack import attack_run, chosen_cases
+from ccat.cli.values import device_of, run_named
 from ccat.pipeline.detect import add_detector
-from ccat.rejection import DETECTORS, Detection
-
-
-def add_options(command: ArgumentParser) -> None:
-    """Add the command's options."""
-    command.add_argument("run")
-    command.add_argument("--detector", choices=DETECTORS, required=True)
-    command.add_argument(
-        "--layers",
-        default="",
-        metavar="A,B",
-        help="whose features it looks at (default: the last of each size)",
-    )
-    command.add_argument(
-        "--known",
-        type=count,
-        default=2000,
-        help="training images for its statistics (default: 2000)",
-    )
-    command.add_argument(
-        "--pairs",
-        type=count,
-        default=1000,
-        help="others, clean and attacked, for the weights of its layers (default: 1000)",
-    )
-    command.add_argument(
-        "--out", type=Path, metavar="DIR", help="the run directory to make (default: RUN-DETECTOR)"
-    )
-    add_suite(command)
-    add_check(command)
-    add_trust(command)
+from ccat.rejection import Detection
 
 
 def run(options: Namespace) -> None:

@@ -2,36 +2,13 @@
 
 import json
 import warnings
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
-from ccat.cli.options import add_device, add_trust, number
-from ccat.cli.tabulate import TABLES, at_thresholds, collected, print_tables
-from ccat.report import FORMATS, tables, to_json
+from ccat.cli.options.evaluate import TABLES
+from ccat.cli.tabulate import at_thresholds, collected, print_tables
+from ccat.report import tables, to_json
 
 _FIRST = {"csv": 1}  # how many tables are printed by default; three in other formats
-
-
-def add_options(command: ArgumentParser) -> None:
-    """Add the command's options."""
-    command.add_argument("runs", nargs="+", metavar="RUN")
-    choice = command.add_mutually_exclusive_group()
-    choice.add_argument(
-        "--tpr",
-        type=number,
-        default=0.99,
-        help="share of correct calibration images to accept (default: 0.99)",
-    )
-    choice.add_argument(
-        "--tau", type=number, help="the threshold itself instead; none rejects nothing"
-    )
-    command.add_argument("--format", choices=[*FORMATS, "json"], default="md", help="(default: md)")
-    command.add_argument(
-        "--table",
-        metavar="NAME",
-        help=f"only this table: {', '.join(TABLES)}, or all (default: the first three)",
-    )
-    add_device(command)
-    add_trust(command)
 
 
 def run(options: Namespace) -> None:

@@ -1,22 +1,14 @@
 """`ccat import`: make a run of a model that was trained elsewhere."""
 
 import shlex
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 
 from ccat import extensions
-from ccat.cli.options import add_device, channels, device_of, typed_threat
+from ccat.cli.values import device_of, typed_threat
 from ccat.data import UNVERIFIED
-from ccat.models import MODELS
 from ccat.pipeline.import_model import Normalisation, import_model
 from ccat.runs import Run
-
-
-def add_options(command: ArgumentParser) -> None:
-    """Add the command's options."""
-    command.add_argument("run", type=Path, help="the run directory to make")
-    add_model(command, required=True)
-    add_device(command)
 
 
 def run(options: Namespace) -> None:
@@ -26,44 +18,6 @@ def run(options: Namespace) -> None:
     print(
         f"{made.path}: {100 * error:.1f} % of the first test images are wrong; `{command}` attacks "
         f"it"
-    )
-
-
-def add_model(command: ArgumentParser, required: bool) -> None:
-    """Add the options that name and describe a model from elsewhere."""
-    command.add_argument(
-        "--model",
-        required=required,
-        metavar="NAME",
-        help=f"package.module:factory, or {', '.join(MODELS)}",
-    )
-    add_description(command, required)
-
-
-def add_description(command: ArgumentParser, required: bool) -> None:
-    """Add the options that describe a model from elsewhere, except its name."""
-    command.add_argument(
-        "--weights",
-        type=Path,
-        metavar="FILE",
-        help="its weights: safetensors, or a state_dict saved by torch",
-    )
-    command.add_argument(
-        "--dataset", required=required, metavar="NAME", help="what it was trained on"
-    )
-    command.add_argument(
-        "--unverified",
-        action="store_true",
-        help="take data that ccat cannot verify; the run records it",
-    )
-    command.add_argument(
-        "--mean", type=channels, metavar="A,B,C", help="what it subtracts from images in [0,1]"
-    )
-    command.add_argument(
-        "--std", type=channels, metavar="A,B,C", help="what it then divides them by"
-    )
-    command.add_argument(
-        "--seen", metavar="THREAT", help="the threat it was trained with, as tables mark it"
     )
 
 

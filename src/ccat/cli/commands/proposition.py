@@ -1,20 +1,8 @@
 """`ccat proposition`: solve the paper's Proposition 1 numerically."""
 
-from argparse import ArgumentParser, Namespace
-from pathlib import Path
+from argparse import Namespace
 
 from ccat.report import FORMATS, proposition_table
-
-
-def add_options(command: ArgumentParser) -> None:
-    """Add the command's options."""
-    command.add_argument(
-        "--out",
-        type=Path,
-        default=Path("analysis"),
-        metavar="DIR",
-        help="where the figure goes (default: analysis)",
-    )
 
 
 def run(options: Namespace) -> None:

@@ -1,23 +1,12 @@
 """`ccat prune`: move what a run no longer needs to its trash, and empty the trash."""
 
 import shlex
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
-from ccat.cli.options import run_named
+from ccat.cli.values import run_named
 from ccat.report import markdown
 from ccat.runs import trash
 from ccat.runs.find import TRASH
-
-
-def add_options(command: ArgumentParser) -> None:
-    """Add the command's options."""
-    command.add_argument("run")
-    command.add_argument(
-        "--yes", action="store_true", help="do it; without this option nothing is moved"
-    )
-    command.add_argument(
-        "--empty-trash", action="store_true", help="delete what earlier calls have moved"
-    )
 
 
 def run(options: Namespace) -> None:

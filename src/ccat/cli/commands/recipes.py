@@ -1,17 +1,12 @@
 """`ccat recipes`: list the recipes, or all fields of one."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from ccat import codec
 from ccat.catalog import RECIPES
-from ccat.cli.options import entry
+from ccat.cli.values import entry
 from ccat.overrides import flatten
 from ccat.report import markdown
-
-
-def add_options(command: ArgumentParser) -> None:
-    """Add the command's options."""
-    command.add_argument("name", nargs="?")
 
 
 def run(options: Namespace) -> None:

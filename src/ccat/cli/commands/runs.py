@@ -1,15 +1,10 @@
 """`ccat runs`: list the runs of a directory."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 
 from ccat.report import markdown
 from ccat.runs import Run, RunError, find_runs
-
-
-def add_options(command: ArgumentParser) -> None:
-    """Add the command's options."""
-    command.add_argument("directory", type=Path, nargs="?", default=Path("runs"))
 
 
 def run(options: Namespace) -> None:

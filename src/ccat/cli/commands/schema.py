@@ -1,13 +1,9 @@
 """`ccat schema`: print the JSON Schema of what `ccat evaluate --format json` prints."""
 
 import json
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from ccat.report import json_schema
-
-
-def add_options(command: ArgumentParser) -> None:
-    """Add the command's options: none."""
 
 
 def run(options: Namespace) -> None:

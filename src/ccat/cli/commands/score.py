@@ -1,34 +1,16 @@
 """`ccat score`: score adversarial examples computed elsewhere as one more attempt."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ccat.cli.options import add_device, add_trust, device_of, run_named, typed_condition
+from ccat.cli.values import device_of, run_named, typed_condition
 from ccat.data.npz import read_npz
 from ccat.pipeline.benchmark import require_all_images, write_card
 from ccat.pipeline.examples import score
-
-
-def add_options(command: ArgumentParser) -> None:
-    """Add the command's options."""
-    command.add_argument("run")
-    command.add_argument(
-        "file",
-        type=Path,
-        help="an .npz with the array x_adv: examples of the first test images, or of noise",
-    )
-    command.add_argument(
-        "--threat",
-        required=True,
-        help="such as Linf:0.4, distal:Linf:0.4 for noise, or reject:Linf:0.4",
-    )
-    command.add_argument("--name", required=True, help="what the attempt is called")
-    add_device(command)
-    add_trust(command)
 
 
 def run(options: Namespace) -> None:

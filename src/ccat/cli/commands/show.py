@@ -1,9 +1,9 @@
 """`ccat show`: tell what a run is and holds."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from ccat import codec
-from ccat.cli.options import run_named
+from ccat.cli.values import run_named
 from ccat.overrides import flatten
 from ccat.report import markdown
 from ccat.threats import label
@@ -16,11 +16,6 @@ _LOG = (
     "adversarial_error",
     "adversarial_confidence",
 )
-
-
-def add_options(command: ArgumentParser) -> None:
-    """Add the command's options."""
-    command.add_argument("run")
 
 
 def run(options: Namespace) -> None:

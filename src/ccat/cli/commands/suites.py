@@ -1,16 +1,11 @@
 """`ccat suites`: list the suites of attacks, or the cases of one."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from ccat.catalog import SUITES
-from ccat.cli.options import entry
+from ccat.cli.values import entry
 from ccat.report import markdown
 from ccat.threats import label
-
-
-def add_options(command: ArgumentParser) -> None:
-    """Add the command's options."""
-    command.add_argument("name", nargs="?")
 
 
 def run(options: Namespace) -> None:

@@ -1,7 +1,7 @@
 """`ccat train`: train a model by a recipe, with any of its fields set."""
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,48 +9,13 @@ import torch
 
 from ccat import codec, extensions
 from ccat.catalog import RECIPES
-from ccat.cli.options import add_device, device_of, entry, threads
+from ccat.cli.values import device_of, entry
 from ccat.data import UNVERIFIED
 from ccat.overrides import override, typed_instance
 from ccat.pipeline.train import begin, composition, help_train, train
 from ccat.progress import ProgressBar
 from ccat.training import Method, Recipe
 from ccat.training.distributed import init
-
-
-def add_options(command: ArgumentParser) -> None:
-    """Add the command's options."""
-    command.epilog = (
-        "`ccat recipes RECIPE` lists the fields that can be set. The recipe comes first."
-    )
-    command.usage = "ccat train RECIPE [options] [--FIELD VALUE ...]"
-    command.add_argument(
-        "--recipe",
-        metavar="RECIPE",
-        help="a recipe by name or, of your own, as package.module:recipe; may come first instead",
-    )
-    command.add_argument(
-        "--run",
-        "--out",  # torchrun takes --run for an option of its own
-        type=Path,
-        metavar="DIR",
-        help="the run directory (default: runs/RECIPE, with a suffix if fields are set)",
-    )
-    command.add_argument(
-        "--tensorboard", action="store_true", help="also write event files for TensorBoard"
-    )
-    command.add_argument(
-        "--unverified",
-        action="store_true",
-        help="train on data that ccat cannot verify; the run records it",
-    )
-    command.add_argument(
-        "--threads",
-        type=threads,
-        default=1,
-        help="more than one is faster on large models, but not bit-identical (default: 1)",
-    )
-    add_device(command)
 
 
 def run(options: Namespace) -> None:

@@ -1,24 +1,11 @@
 """`ccat verify`: check every file of a run, and score a sample of its examples again."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
-from ccat.cli.options import add_device, add_trust, count, device_of, run_named
+from ccat.cli.values import device_of, run_named
 from ccat.errors import PipelineError
 from ccat.pipeline.verify import verify
 from ccat.progress import ProgressBar
-
-
-def add_options(command: ArgumentParser) -> None:
-    """Add the command's options."""
-    command.add_argument("run")
-    command.add_argument(
-        "--sample",
-        type=count,
-        default=100,
-        help="perturbed images of each threat to score again (default: 100)",
-    )
-    add_device(command)
-    add_trust(command)
 
 
 def run(options: Namespace) -> None:
