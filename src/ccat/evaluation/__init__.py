@@ -9,7 +9,8 @@ definition of every metric, `metrics` the same as plain functions:
 
 `intervals` says how sure a rate is. `results` are the types that the other rooms fill in and
 read: `evaluate` turns `RunOutcomes` into an `Evaluation` at a threshold, `compare` pairs two runs
-image by image. `proposition` solves the paper's Proposition 1.
+image by image. `promise` chooses a threshold with a promised risk. `proposition` solves the paper's
+Proposition 1.
 """
 
 from ccat.evaluation import metrics

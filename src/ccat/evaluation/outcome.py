@@ -30,9 +30,11 @@ class Outcome:
 
     def __post_init__(self) -> None:
         wrong, score = np.asarray(self.wrong), np.asarray(self.score, dtype=np.float64)
+        if wrong.size == score.size == 0:
+            raise ValueError("Outcome: there are no examples: wrong and score are empty")
         if wrong.dtype != np.bool_:
             raise ValueError(f"Outcome: wrong must hold booleans, not {wrong.dtype}")
-        if wrong.ndim != 1 or wrong.shape != score.shape or len(wrong) == 0:
+        if wrong.ndim != 1 or wrong.shape != score.shape:
             raise ValueError(
                 "Outcome: wrong and score must be two lists of one length, "
                 f"not {wrong.shape} and {score.shape}"
