@@ -8,7 +8,8 @@
 entry there), `splits.py` says which test images are counted and which choose τ. Each data set has a
 module (mnist, fashion, svhn, cifar10) that lists its sources; `sources.py` takes the first one with
 unaltered data, `download.py` fetches, `idx.py` reads MNIST's file format. `own.py` reads one's own
-images. `augment.py` changes training batches, `corruptions/` makes or reads MNIST-C and CIFAR-10-C.
+images, `folder.py` those in folders, `picture.py` a single file. `augment.py` changes training
+batches, `corruptions/` makes or reads MNIST-C and CIFAR-10-C.
 """
 
 from ccat.data.augment import Augmentation
@@ -17,10 +18,12 @@ from ccat.data.fashion import load_fashion_mnist
 from ccat.data.images import Images, to_floats
 from ccat.data.mnist import load_mnist
 from ccat.data.own import load_own
+from ccat.data.picture import PictureError, read_picture
 from ccat.data.registry import (
     DATASETS,
     UNVERIFIED,
     DataSet,
+    conversions_of,
     data_states,
     load_dataset,
     names_of_classes,
@@ -44,9 +47,11 @@ __all__ = [
     "DataSet",
     "DataUnavailableError",
     "Images",
+    "PictureError",
     "calibration_share",
     "calibration_size",
     "class_count",
+    "conversions_of",
     "counted",
     "data_digest",
     "data_states",
@@ -57,6 +62,7 @@ __all__ = [
     "load_own",
     "load_svhn",
     "names_of_classes",
+    "read_picture",
     "require_dataset",
     "split_of",
     "to_floats",

@@ -10,9 +10,10 @@ from functools import partial
 from ccat.data import cifar10, fashion, idx, svhn
 from ccat.data.cifar10 import load_cifar10
 from ccat.data.fashion import load_fashion_mnist
+from ccat.data.folder import class_names, conversions
 from ccat.data.images import Images
 from ccat.data.mnist import load_mnist
-from ccat.data.own import class_names, load_own, own_path
+from ccat.data.own import load_own, own_path
 from ccat.data.sources import cache_directory, user_directories
 from ccat.data.svhn import load_svhn
 
@@ -136,3 +137,10 @@ def names_of_classes(name: str) -> tuple[str, ...]:
         return DATASETS[known].classes
     path, _ = own_path(known)
     return tuple(class_names(path)) if path.is_dir() else ()
+
+
+def conversions_of(name: str) -> str:
+    """Return in one sentence which pictures of your own are converted, or "" if there are none."""
+    known = name.removeprefix(UNVERIFIED)
+    path, _ = own_path(known)
+    return conversions(path) if known not in DATASETS and path.is_dir() else ""

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Generator, nn
 
-from ccat.data import Images, class_count, names_of_classes, split_of
+from ccat.data import Images, class_count, conversions_of, names_of_classes, split_of
 from ccat.errors import PipelineError
 from ccat.memory import keep_freed
 from ccat.models import create_model
@@ -120,7 +120,8 @@ def _epochs(
 def composition(recipe: Recipe) -> str:
     """Return what a recipe trains on in words: how many images there are of each class.
 
-    Warns of classes that training does not see, or hardly.
+    Pictures that are converted are counted on a line of their own, before. Warns of
+    classes that training does not see, or hardly.
     """
     training, monitor = _images(recipe)
     classes = class_count(recipe.dataset)
@@ -133,7 +134,8 @@ def composition(recipe: Recipe) -> str:
     each = f"{min(counts)} to {max(counts)} of each of {classes} classes"
     if classes <= SHOWN:
         each = ", ".join(f"{name} {count}" for name, count in zip(names, counts, strict=True))
-    return f"training on {len(training)} images ({each}); {len(monitor)} others are monitored"
+    told = f"training on {len(training)} images ({each}); {len(monitor)} others are monitored"
+    return "\n".join(part for part in (conversions_of(recipe.dataset), told) if part)
 
 
 def _images(recipe: Recipe) -> tuple[Images, Images]:
