@@ -37,6 +37,7 @@ fuzz: setup
 bench: setup .venv/peers
 	PYTHONPATH=.venv/peers $(BIN)/python benchmarks/attacks.py
 	$(BIN)/python benchmarks/evaluate.py
+	$(BIN)/python benchmarks/startup.py
 
 clean:
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -67,4 +67,7 @@ COMMANDS: dict[str, Command] = {
     "schema": Command(
         "schema", "print the JSON Schema of what `ccat evaluate --format json` prints"
     ),
+    "completion": Command(
+        "completion", "print a script with which a shell completes commands and options"
+    ),
 }
