@@ -9,19 +9,33 @@ from typing import TypeVar
 import torch
 
 from ccat import extensions
+from ccat.api import load
+from ccat.catalog.zoo import is_zoo_name
 from ccat.engine import Engine, Local, Ray, cores
+from ccat.pipeline.zoo import copy_of_zoo
+from ccat.rejection import Rejecting
 from ccat.runs import Run, RunError, find_runs, is_run
 from ccat.threats import Condition, Source, Threat, parse_threat
 
 Named = TypeVar("Named")
 
 
+def classifier_named(name: str, tpr: float | None = None, tau: float | None = None) -> Rejecting:
+    """Load the classifier of a run by its path or its name in runs/, of a file, or of the zoo."""
+    in_runs = Path("runs") / name
+    return load(in_runs if not Path(name).exists() and is_run(in_runs) else name, tpr=tpr, tau=tau)
+
+
 def run_named(name: str) -> Run:
-    """Open a run by its path, or by its name in runs/.
+    """Open a run by its path, by its name in runs/, or a model of the zoo as zoo:NAME.
+
+    A model of the zoo is copied into runs/ first, because commands write what they find to the run.
 
     Raises:
         RunError: If there is none; names the nearest ones.
     """
+    if is_zoo_name(name):
+        return copy_of_zoo(name, Path("runs"))
     for path in (Path(name), Path("runs") / name):
         if is_run(path):
             return Run.open(path)

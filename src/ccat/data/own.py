@@ -75,6 +75,13 @@ def _from_npz(path: Path, split: str) -> tuple[NDArray[np.uint8], NDArray[np.int
     names = f"{split}_images", f"{split}_labels"
     needs = "train_images, train_labels, test_images and test_labels"
     images, labels = read_npz(path, names, needs)
+    return bytes_and_labels(path, names, images, labels)
+
+
+def bytes_and_labels(
+    path: Path, names: tuple[str, str], images: NDArray[Any], labels: NDArray[Any]
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return images as bytes (N, C, H, W) and their labels, or raise a ValueError that says why."""
     if images.dtype != np.uint8 or images.ndim not in (3, 4):
         kinds = "(N, H, W), (N, H, W, C) or (N, C, H, W)"
         raise ValueError(

@@ -5,12 +5,17 @@ images of one's own.
 """
 
 from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 
 from ccat.data import Images, calibration_size, class_count, names_of_classes, split_of
+from ccat.data.labelled import load_labelled
 from ccat.errors import PipelineError
 from ccat.evaluation.metrics import Outcome
+from ccat.evaluation.outcome import highest_tpr
+from ccat.evaluation.promise import NoPromise
 from ccat.rejection import Calibration, Confidence, Rejecting
-from ccat.rejection.calibration import counted, given, keeping
+from ccat.rejection.calibration import given, keeping, promising
 from ccat.runs import Run
 from ccat.runs.classifier import Thresholds
 
@@ -49,19 +54,14 @@ def thresholds(run: Run, tpr: float = TPR) -> Thresholds:
     Raises:
         PipelineError: If there are too few images for this true positive rate.
     """
-    dataset = run.recipe.dataset
-    images = split_of(dataset, "test")[-calibration_size(dataset) :]
-    first = Thresholds(tuple(images.x.shape[1:]), _names(dataset), Calibration(0.0))
-    outcome = scored(_with(run, first, first.chosen), images)
-    try:
-        chosen = _keeping(run, outcome, tpr)
-    except ValueError as few:
-        raise PipelineError(f"{run.path}: {few}; `ccat calibrate --tpr` takes another") from few
+    first = _about(run)
+    outcome = scored(_with(run, first, first.chosen), calibration_images(run))
+    chosen = _chosen(run, outcome, tpr)
     others = []
     for other in TPRS:
         with suppress(ValueError):
             others.append(_keeping(run, outcome, other))
-    return Thresholds(first.shape, first.classes, chosen, tuple(others))
+    return replace(first, chosen=chosen, others=tuple(others))
 
 
 def scored(clf: Rejecting, images: Images) -> Outcome:
@@ -70,9 +70,68 @@ def scored(clf: Rejecting, images: Images) -> Outcome:
     return Outcome((answers != images.y).numpy(), scores.double().numpy())
 
 
-def recount(run: Run, chosen: Calibration, outcome: Outcome) -> Calibration:
-    """Return a calibration with its images counted."""
-    return counted(chosen, outcome, in_odds=isinstance(run.rejection, Confidence))
+def calibrate(
+    run: Run,
+    tpr: float | None = None,
+    risk: float | None = None,
+    confidence: float = 0.95,
+    on: Path | None = None,
+) -> Calibration | NoPromise:
+    """Choose the threshold of a run and store it, unless the risk cannot be promised.
+
+    Args:
+        run: A trained run.
+        tpr: Keep this share of correct answers; or
+        risk: promise that at most this share of accepted answers is wrong,
+        confidence: with this probability.
+        on: Labelled images to choose it on, an .npz file or a folder; by default the run's own
+            calibration images.
+
+    Returns:
+        The threshold, or why the risk cannot be promised.
+
+    Raises:
+        PipelineError: If there are too few images.
+    """
+    known = run.classifier.read()
+    about = known or _about(run)
+    clf = _with(run, about, about.chosen)
+    images = calibration_images(run) if on is None else load_labelled(on, clf.classes, clf.shape)
+    outcome = scored(clf, images)
+    if risk is None:
+        chosen: Calibration | NoPromise = _chosen(run, outcome, TPR if tpr is None else tpr)
+    elif isinstance(run.rejection, Confidence):
+        chosen = promising(outcome, risk, confidence)
+    else:
+        raise PipelineError(
+            f"{run.path} rejects by a detector, whose scores have no scale that thresholds could "
+            f"be fixed on beforehand: choose one by --tpr"
+        )
+    if isinstance(chosen, Calibration):
+        others = known.others if known else ()
+        run.classifier.save(replace(about, chosen=chosen, others=others))
+    return chosen
+
+
+def calibration_images(run: Run) -> Images:
+    """Return the test images of a run that choose its threshold and are attacked nowhere."""
+    dataset = run.recipe.dataset
+    return split_of(dataset, "test")[-calibration_size(dataset) :]
+
+
+def _about(run: Run) -> Thresholds:
+    """Return what is known of a run's images, with a threshold that stands for none."""
+    shape = split_of(run.recipe.dataset, "test").x.shape[1:]
+    return Thresholds(tuple(shape), _names(run.recipe.dataset), Calibration(0.0))
+
+
+def _chosen(run: Run, outcome: Outcome, tpr: float) -> Calibration:
+    try:
+        return _keeping(run, outcome, tpr)
+    except ValueError as few:
+        highest = highest_tpr(int((~outcome.wrong).sum()))
+        advice = f"; `ccat calibrate {run.path} --tpr {highest:g}` chooses one" if highest else ""
+        raise PipelineError(f"{run.path}: {few}{advice}") from few
 
 
 def _keeping(run: Run, outcome: Outcome, tpr: float) -> Calibration:

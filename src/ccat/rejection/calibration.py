@@ -8,8 +8,10 @@ import numpy as np
 
 from ccat.checks import require_number
 from ccat.evaluation.outcome import Outcome, threshold
+from ccat.evaluation.promise import NoPromise, promise
 
 Chosen = Literal["tpr", "risk", "given"]
+HIGHEST = 1 - 2.0**-53  # float64 cannot tell larger confidences from 1
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,21 @@ def keeping(calibration: Outcome, tpr: float, *, in_odds: bool = True) -> Calibr
     return counted(Calibration(tau, "tpr", float(tpr)), calibration, in_odds=in_odds)
 
 
+def promising(calibration: Outcome, risk: float, confidence: float) -> Calibration | NoPromise:
+    """Return the lowest τ at which P(wrong | accepted) ≤ risk can be promised, or why none can.
+
+    Args:
+        calibration: Of the calibration images, scored in log-odds of the confidence.
+        risk: The largest share of wrong answers among accepted ones.
+        confidence: The probability with which the promise holds.
+    """
+    odds = np.clip(calibration.score, -700, 700)
+    found = promise(Outcome(calibration.wrong, 1 / (1 + np.exp(-odds))), risk, confidence)
+    if isinstance(found, NoPromise):
+        return found
+    return counted(Calibration(min(found.tau, HIGHEST), "risk", risk, confidence), calibration)
+
+
 def counted(chosen: Calibration, calibration: Outcome, *, in_odds: bool = True) -> Calibration:
     """Return a calibration with the calibration images counted at its τ."""
     accepted = calibration.score >= (logit(chosen.tau) if in_odds else chosen.tau)
@@ -105,7 +122,7 @@ def tau_below(odds: float) -> float:
     is accepted wherever log τ/(1−τ) is computed. Confidences beyond 1 − 2⁻⁵³, which float64 cannot
     tell from 1, are all alike.
     """
-    tau = min(1 / (1 + math.exp(-odds)) if odds > -700 else 0.0, 1 - 2.0**-53)
+    tau = min(1 / (1 + math.exp(-odds)) if odds > -700 else 0.0, HIGHEST)
     allowed = odds - 8 * math.ulp(odds)
     while tau > 0 and logit(tau) > allowed:
         tau = math.nextafter(tau, 0)

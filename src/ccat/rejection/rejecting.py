@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from ccat import codec, sealed
 from ccat.data.images import to_floats
+from ccat.evaluation.watch import Calibrated, Watched, watch
 from ccat.files import write_whole
 from ccat.models.errors import ModelFileError
 from ccat.models.files import built, described, read_weights
@@ -116,7 +117,7 @@ class Rejecting(nn.Module):
         labels, scores = [], []
         for part in torch.split(self._checked(images), _BATCH):
             with torch.no_grad():
-                x = to_floats(part.to(self._device))
+                x = to_floats(part.to(self.device))
                 logits = self.model(x)
                 scores.append(self._scores(x, logits, log_odds(logits)).cpu())
                 labels.append(logits.argmax(1).cpu())
@@ -134,10 +135,28 @@ class Rejecting(nn.Module):
         """Return the model's probabilities (N, K) of an array of images, as `predict` takes it."""
         with torch.no_grad():
             parts = [
-                self.model(to_floats(part.to(self._device))).double().softmax(1).cpu().numpy()
+                self.model(to_floats(part.to(self.device))).double().softmax(1).cpu().numpy()
                 for part in torch.split(self._tensor(images), _BATCH)
             ]
         return np.concatenate(parts)
+
+    def monitor(self, accepted: Any, delta: float = 0.01) -> Watched:
+        """Return the rejection rate over a stream of decisions, with an alarm if it has changed.
+
+        Args:
+            accepted: Whether each image of the stream was accepted, (N,), in the order of time.
+            delta: The probability of a false alarm, over all time.
+
+        Raises:
+            ValueError: If the threshold was given, so that no rate is known for it.
+        """
+        if not self.calibration.images:
+            raise ValueError(
+                "no rejection rate is known for a threshold that was given: choose it with "
+                "`ccat calibrate`"
+            )
+        rate = Calibrated(self.calibration.rejected, self.calibration.images)
+        return watch(~np.asarray(accepted, dtype=bool), rate, delta)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one safetensors file, which `ccat.load` reads, whole or not at all.
@@ -167,13 +186,14 @@ class Rejecting(nn.Module):
         return f"{len(self.classes)} classes, images {shape}, {self.calibration}"
 
     @property
-    def _device(self) -> torch.device:
+    def device(self) -> torch.device:
+        """Where the model is."""
         return next((one.device for one in self.model.parameters()), torch.device("cpu"))
 
     def _decisions(self, images: Any) -> list[Decision]:
         with torch.no_grad():
             return [
-                self(part.to(self._device)) for part in torch.split(self._tensor(images), _BATCH)
+                self(part.to(self.device)) for part in torch.split(self._tensor(images), _BATCH)
             ]
 
     def _cut(self, odds: Tensor, tau: Tensor | None) -> Tensor:

@@ -10,7 +10,7 @@ from ccat import codec
 from ccat.rejection import Calibration
 from ccat.runs.folder import Folder
 
-_CLASSIFIER = "classifier.json"
+CLASSIFIER = "classifier.json"
 _ADVICE = "delete it, `ccat calibrate` makes it anew"
 
 
@@ -50,10 +50,10 @@ class ClassifierFile:
         Raises:
             RunError: If the file is damaged.
         """
-        stored = self.folder.json(_CLASSIFIER, _ADVICE)
+        stored = self.folder.json(CLASSIFIER, _ADVICE)
         if stored is None or stored.get("weights") != self.weights:
             return None
-        with self.folder.reading(_CLASSIFIER, _ADVICE):
+        with self.folder.reading(CLASSIFIER, _ADVICE):
             found = codec.decode(stored["thresholds"], Thresholds)
             if not isinstance(found, Thresholds):
                 raise ValueError("it holds no thresholds")
@@ -62,4 +62,4 @@ class ClassifierFile:
     def save(self, thresholds: Thresholds) -> None:
         """Store thresholds in place of those there are."""
         plain = {"weights": self.weights, "thresholds": codec.encode(thresholds)}
-        self.folder.write_json(_CLASSIFIER, plain)
+        self.folder.write_json(CLASSIFIER, plain)

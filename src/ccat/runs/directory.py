@@ -42,7 +42,7 @@ from ccat.runs.training import MODEL, TRAINED, TrainingFiles
 from ccat.threats import Threat, UnknownThreat, label, read_threat
 from ccat.training import Recipe
 
-_EVALUATION, _ANALYSIS, _LOCK, _HOLDER = "evaluation.json", "analysis.json", "lock", "lock.pid"
+EVALUATION, _ANALYSIS, _LOCK, _HOLDER = "evaluation.json", "analysis.json", "lock", "lock.pid"
 Files = tuple[tuple[str, bytes], ...]  # names and contents
 
 
@@ -234,8 +234,18 @@ class Run:
     def save_evaluation(self, evaluation: Mapping[str, Any]) -> Path:
         """Store an evaluation as JSON and return where it lies."""
         content = json.dumps(evaluation, indent=1, allow_nan=False)
-        self.folder.write(_EVALUATION, content.encode())
-        return self.path / _EVALUATION
+        self.folder.write(EVALUATION, content.encode())
+        return self.path / EVALUATION
+
+    def evaluation(self) -> dict[str, Any] | None:
+        """What `ccat evaluate --format json` prints of this run, as it was stored; None if not."""
+        if not self.folder.has(EVALUATION):
+            return None
+        with self.folder.reading(EVALUATION, "`ccat evaluate` makes it anew"):
+            plain = sealed.parse_json(self.folder.read(EVALUATION, "`ccat evaluate` makes it anew"))
+            if not isinstance(plain, dict):
+                raise ValueError("it holds no evaluation")
+            return plain
 
     def analysis(self) -> Analysis | None:
         """The stored analysis; None if there is none of these weights.

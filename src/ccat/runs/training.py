@@ -114,6 +114,11 @@ class TrainingFiles:
         self.require_intact()
         return load_model(self.folder.path / MODEL, factory=self.recipe.model)
 
+    @property
+    def size(self) -> int:
+        """How many bytes the trained model's file has."""
+        return len(self.folder.read(MODEL, _RESTORE))
+
     def holds(self, content: bytes) -> bool:
         """True if the trained model's file has exactly this content."""
         return self.weights == sha256(content).hexdigest()

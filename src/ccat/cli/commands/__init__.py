@@ -41,6 +41,14 @@ COMMANDS: dict[str, Command] = {
     ),
     "export": Command("export", "write the worst adversarial examples found"),
     "score": Command("score", "score adversarial examples computed elsewhere as one more attempt"),
+    "calibrate": Command(
+        "calibrate", "choose a run's threshold: by a true positive rate, or by a promised risk"
+    ),
+    "predict": Command("predict", "label pictures, or reject them, one line for each"),
+    "monitor": Command(
+        "monitor", "watch the rejection rate of a classifier in use, and raise an alarm"
+    ),
+    "zoo": Command("zoo", "list the models that come with ccat, or tell what is known of one"),
     "evaluate": Command(
         "evaluate", "tabulate errors of runs, clean and under attack, with rejection"
     ),

@@ -1,0 +1,50 @@
+"""`ccat zoo`: the models that come with ccat."""
+
+from argparse import Namespace
+
+from ccat import codec
+from ccat.catalog.zoo import PREFIX, zoo, zoo_path
+from ccat.overrides import flatten
+from ccat.report import markdown
+from ccat.report.zoo import measured
+from ccat.runs import Run
+
+
+def run(options: Namespace) -> None:
+    """Print the list, or the card of one model."""
+    if options.show and not options.name:
+        raise ValueError("`ccat zoo show NAME` needs a name: `ccat zoo` lists them")
+    print(_card(options.name) if options.name else _list())
+
+
+def _list() -> str:
+    rows = []
+    for name, path in zoo().items():
+        one = Run.open(path)
+        method = codec.short_name(one.recipe.method)
+        size = f"{one.training.size / 1e6:.2f} MB"
+        rows.append([PREFIX + name, method, one.recipe.model, one.recipe.dataset, size])
+    if not rows:
+        return "no models come with this installation"
+    text = markdown(["name", "method", "network", "data", "size"], rows)
+    return f"{text}\n\n`ccat zoo show NAME` tells what was measured."
+
+
+def _card(name: str) -> str:
+    one = Run.open(zoo_path(name))
+    fields = {
+        "method": codec.short_name(one.recipe.method),
+        **flatten(one.recipe),
+        "SHA-256 of the weights": one.weights,
+        "licence": "that of ccat",
+    }
+    parts = [
+        f"# {PREFIX}{zoo_path(name).name}",
+        markdown(["recipe", ""], [[key, str(value)] for key, value in fields.items()]),
+    ]
+    if (stored := one.classifier.read()) is not None:
+        rows = [[f"{chosen.level:g}", f"{chosen.tau:.6g}", str(chosen)] for chosen in stored.others]
+        parts.append(markdown(["TPR", "τ", "on the calibration images"], rows))
+    if (evaluation := one.evaluation()) is not None:
+        parts.append(measured(evaluation))
+    return "\n\n".join(parts)

@@ -1,0 +1,50 @@
+"""Models that come with ccat, as runs, and how a run becomes one of them.
+
+A model of the zoo is a run directory without attempts: run.json, the log, the model, thresholds
+(classifier.json) and the evaluation that its card is made of.
+"""
+
+import shutil
+from pathlib import Path
+
+from ccat.catalog.zoo import PREFIX, zoo_path
+from ccat.files import write_whole
+from ccat.pipeline.classifier import thresholds
+from ccat.runs import Run, is_run
+from ccat.runs.zoo import FILES
+
+
+def copy_of_zoo(name: str, folder: Path) -> Run:
+    """Return a model of the zoo as a run below a folder, copied if it is not there yet.
+
+    Raises:
+        UnknownZooError: If there is none of this name.
+    """
+    origin, path = zoo_path(name), folder / f"zoo-{name.removeprefix(PREFIX)}"
+    if not is_run(path):
+        Run.open(origin).training.require_intact()
+        _copy(origin, path)
+    return Run.open(path)
+
+
+def add_to_zoo(run: Run, path: Path) -> None:
+    """Write what the zoo keeps of a run to a directory: see the head of this file.
+
+    Raises:
+        PipelineError: If there are too few images for its thresholds.
+        RunError: If the run is not trained.
+    """
+    run.training.require_intact()
+    if path.exists():
+        shutil.rmtree(path)
+    _copy(run.path, path)
+    kept = Run.open(path)
+    kept.classifier.save(thresholds(kept))
+
+
+def _copy(origin: Path, path: Path) -> None:
+    """Copy the files, that which makes it a run last."""
+    path.mkdir(parents=True, exist_ok=True)
+    for name in FILES:
+        if (origin / name).is_file():
+            write_whole(path / name, (origin / name).read_bytes())

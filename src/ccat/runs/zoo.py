@@ -1,0 +1,8 @@
+"""Which files of a run a model of the zoo has."""
+
+from ccat.runs.classifier import CLASSIFIER
+from ccat.runs.directory import EVALUATION
+from ccat.runs.folder import RUN_FILE
+from ccat.runs.training import LOG, MODEL, TRAINED
+
+FILES = (LOG, MODEL, TRAINED, CLASSIFIER, EVALUATION, RUN_FILE)
