@@ -192,7 +192,7 @@ def test_never_less_coverage_than_the_fixed_sequence_of_mapie() -> None:
 def test_so_many_images_without_an_error_are_needed() -> None:
     assert 0.99**299 <= 0.05 < 0.99**298
     assert needed(0.01, 0.95) == 299
-    assert needed(0.5, 0.5) == 1
+    assert needed(0.5, 0.5) == needed(0.95, 0.95) == 1
     for risk, confidence, errors in ((0.01, 0.95, 1), (0.01, 0.95, 10), (0.2, 0.99, 3)):
         enough = needed(risk, confidence, errors)
         assert stats.binom.cdf(errors, enough, risk) <= 1 - confidence
@@ -202,6 +202,10 @@ def test_so_many_images_without_an_error_are_needed() -> None:
     assert isinstance(found, Promise)
     assert (found.accepted, found.errors, found.tau) == (299, 0, 0)
     assert found.p_value == pytest.approx(0.99**299)
+    score = np.repeat([0.9, 0.1], [299, 200])
+    just = promise(Outcome(score < 0.5, score), 0.01, 0.95, [0.9, 0.1])
+    assert isinstance(just, Promise)
+    assert (just.tau, just.accepted) == (0.9, 299)
 
 
 def test_p_values_are_binomial_probabilities() -> None:

@@ -24,7 +24,7 @@ import numpy as np
 
 from ccat.checks import require_number
 from ccat.evaluation.intervals import Estimate, clopper_pearson
-from ccat.evaluation.outcome import Floats, Integers, Outcome, exact
+from ccat.evaluation.outcome import Floats, Integers, Outcome
 
 _STEPS = 16  # points of the lattice for each unit of log-odds
 _LOG_ODDS = (-12, 40)  # a confidence of 6e-6, and one that is 1 in floating point
@@ -146,7 +146,7 @@ def promise(
         if len(tested) == 0 or np.isnan(tested).any():
             raise ValueError("the grid of tau must hold at least one number, and no NaN")
     accepted, errors = _counts(calibration, tested)
-    delta = _delta(confidence)
+    delta = 1 - confidence
     enough = np.flatnonzero(accepted >= least)
     first = int(enough[0]) if len(enough) else len(tested) - 1
     p_values = p_value(errors, accepted, risk)
@@ -196,7 +196,7 @@ def needed(risk: float, confidence: float, errors: int = 0) -> int:
     """
     require_number("the risk to promise", risk, 0, 1)
     require_number("the confidence of a promise", confidence, 0, 1)
-    delta = _delta(confidence)
+    delta = 1 - confidence
     enough = errors + 1
     while _p(errors, enough, risk) > delta:
         enough *= 2
@@ -239,12 +239,6 @@ def _counts(calibration: Outcome, grid: Floats) -> tuple[Integers, Integers]:
     below = np.searchsorted(calibration.score[order], grid, side="left")
     wrong = np.append(0, np.cumsum(calibration.wrong[order]))
     return len(order) - below, wrong[-1] - wrong[below]
-
-
-def _delta(confidence: float) -> float:
-    """Return 1 − confidence, without the rounding of 1 − 0.95."""
-    rounded = exact(confidence)
-    return float(1 - rounded) if float(rounded) == confidence else 1 - confidence
 
 
 def _percent(share: float) -> str:
