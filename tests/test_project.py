@@ -59,6 +59,12 @@ def test_every_command_and_its_options_are_in_the_reference(pages: ModuleType) -
     assert "--rest-at-tpr" in text
 
 
+def test_the_site_is_built_strictly() -> None:
+    assert MKDOCS["strict"]
+    assert set(MKDOCS["validation"]["links"].values()) == {"warn"}
+    assert "/mkdocs build\n" in MAKEFILE, "with --quiet no warning is counted"
+
+
 def test_links_lead_from_page_to_page(pages: ModuleType) -> None:
     class Page:
         is_homepage = False
