@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 
-.PHONY: setup demo test soak fuzz bench clean
+.PHONY: setup demo test docs dist soak fuzz bench clean
 
 setup: .venv/ready
 
@@ -20,7 +20,19 @@ test: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(MAKE) --no-print-directory docs
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup
+
+# The documentation site, into site/. `.venv/bin/mkdocs serve` shows it, with search, while you write.
+# (With --quiet, MkDocs does not count warnings, and broken links would pass.)
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
+# What a release uploads: a wheel and a source archive.
+dist: setup
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/twine check --strict dist/*
 
 # An attack suite killed a hundred times at random moments, and resumed.
 soak: setup
@@ -40,5 +52,5 @@ bench: setup .venv/peers
 	$(BIN)/python benchmarks/startup.py
 
 clean:
-	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -52,8 +52,8 @@ def reference() -> dict[str, str]:
     room_of, order = dict[str, str](), list[str]()
     for line in ast.parse(PUBLIC_NAMES.read_text()).body:
         if isinstance(line, ast.ImportFrom):
-            for name in line.names:
-                room_of[name.name] = (line.module or name.name).partition(".")[0]
+            for one in line.names:
+                room_of[one.name] = (line.module or one.name).partition(".")[0]
         elif isinstance(line, ast.Assign):  # __all__
             order = ast.literal_eval(line.value)
     order.sort(key=lambda name: isinstance(getattr(ccat, name), ModuleType))  # modules come last
