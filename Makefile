@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 
-.PHONY: setup demo test docs dist soak fuzz bench clean
+.PHONY: setup demo test docs dist soak fuzz bench results clean
 
 setup: .venv/ready
 
@@ -50,6 +50,10 @@ bench: setup .venv/peers
 	PYTHONPATH=.venv/peers $(BIN)/python benchmarks/attacks.py
 	$(BIN)/python benchmarks/evaluate.py
 	$(BIN)/python benchmarks/startup.py
+
+# Every method, attacked by the suite standard and certified, into runs/, and the tables of docs/RESULTS.md.
+results: setup
+	$(BIN)/python benchmarks/results.py --examples $(or $(EXAMPLES),1000) --workers $(JOBS)
 
 clean:
 	rm -rf .venv build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis

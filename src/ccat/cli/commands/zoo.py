@@ -36,7 +36,7 @@ def _card(name: str) -> str:
         "method": codec.short_name(one.recipe.method),
         **flatten(one.recipe),
         "SHA-256 of the weights": one.weights,
-        "licence": "that of ccat",
+        "licence": "Apache-2.0",
     }
     parts = [
         f"# {PREFIX}{zoo_path(name).name}",

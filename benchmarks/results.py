@@ -1,0 +1,162 @@
+"""The paper's main table on MNIST, with our attacks: train, attack, certify, and write the tables.
+
+    make results                       # everything, hours on two cores; rerun it after a stop
+    make results EXAMPLES=100          # fewer images, in an hour or two
+    python benchmarks/results.py --tables    # only the tables, from the stored evaluations
+
+Every row is a run directory; what `ccat evaluate --format json` says of it is stored in
+docs/results, from which docs/RESULTS.md gets its tables.
+"""
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+STORED, PAGE = ROOT / "docs" / "results", ROOT / "docs" / "RESULTS.md"
+ROWS = {
+    "mnist-normal-small": "Normal",
+    "mnist-at-small": "AT-50 %",
+    "mnist-at100-small": "AT-100 %",
+    "mnist-atconf-small": "AT-Conf",
+    "mnist-madry-small": "Madry",
+    "mnist-trades-small": "TRADES",
+    "mnist-msd-small": "MSD",
+    "mnist-ccat-small": "CCAT",
+    "mnist-ccat-wide": "CCAT, wide",
+    "mnist-ccat-union": "CCAT, four threats, wide",
+    "mnist-ibp-small": "IntervalBound",
+    "mnist-ibp-wide": "IntervalBound, wide",
+}
+CERTIFIED = ("mnist-ibp-small", "mnist-ibp-wide")
+BOXES = ("Linf:0.3", "Linf:0.4", "Frame:2")
+COLUMNS = {
+    "Linf:0.3": "L∞ 0.3",
+    "Linf:0.4": "L∞ 0.4",
+    "L2:3": "L2 3",
+    "L1:18": "L1 18",
+    "L0:15": "L0 15",
+    "Frame:2": "frame 2",
+    "noise Linf:0.3": "noise, L∞ 0.3",
+}
+
+
+def make(runs: Path, examples: int, workers: int) -> None:
+    """Train, attack, certify and evaluate every row; what is stored is not computed again."""
+    for recipe in ROWS:
+        run = str(runs / recipe)
+        _ccat("train", recipe, "--run", run)
+        _ccat(
+            "attack", run, "--suite", "standard", f"--examples={examples}", f"--workers={workers}"
+        )
+        for box in BOXES if recipe in CERTIFIED else ():
+            _ccat("certify", run, "--threat", box, "--examples", str(examples))
+        _ccat("corrupt", run)
+        store(Path(run))
+
+
+def store(run: Path) -> None:
+    """Store what is evaluated of a run where the tables are made from."""
+    text = _ccat("evaluate", str(run), "--format", "json", quiet=True)
+    STORED.mkdir(exist_ok=True)
+    (STORED / f"{run.name}.json").write_text(json.dumps(json.loads(text), indent=1) + "\n")
+
+
+def tables() -> dict[str, str]:
+    """Return the tables by name, from the stored evaluations."""
+    stored = {
+        recipe: json.loads((STORED / f"{recipe}.json").read_text())["evaluations"]
+        for recipe in ROWS
+        if (STORED / f"{recipe}.json").is_file()
+    }
+    main = [_row(ROWS[recipe], at[0]) for recipe, at in stored.items()]
+    head = ["", "Err", "coverage", *COLUMNS.values(), "images"]
+    others = [
+        [f"{ROWS[recipe]}, {100 * one['tpr_asked']:g} %", *_row("", one)[1:]]
+        for recipe, at in stored.items()
+        for one in at[1:]
+    ]
+    return {"main": _markdown(head, main), "other TPRs": _markdown(head, others)}
+
+
+def filled(page: str) -> str:
+    """Return a page with the tables of today between its marks."""
+    for name, table in tables().items():
+        mark = rf"(<!-- {name} -->\n).*?(\n<!-- end -->)"
+        found = re.search(mark, page, flags=re.S)
+        if found is None:
+            sys.exit(f"{PAGE} has no place for the table {name!r}")
+        page = page[: found.end(1)] + table + page[found.start(2) :]
+    return page
+
+
+def _row(name: str, one: dict[str, Any]) -> list[str]:
+    found = {_key(attack["condition"]): attack for attack in one["attacks"]}
+    proved = {_key(bound["condition"]): bound for bound in one["certificates"]}
+    sizes = sorted({attack["pooled"]["examples"] for attack in found.values()})
+    cells = [_cell(found.get(key), proved.get(key)) for key in COLUMNS]
+    rates = one["rates"]
+    error, coverage = (_percent(rates[key]["value"]) for key in ("error", "coverage"))
+    return [name, error, coverage, *cells, " to ".join(map(str, sorted({sizes[0], sizes[-1]})))]
+
+
+def _cell(attack: dict[str, Any] | None, bound: dict[str, Any] | None) -> str:
+    """Return what attacks found, with its interval and marks, and what is possible at most."""
+    text = "–"
+    if attack is not None:
+        rate = attack["pooled"]["rates"]["robust_error"]
+        mark = "‡" if attack["doubts"] else ""
+        seen = "\\*" if attack["seen"] else ""
+        low, high = (_percent(rate[end]) for end in ("low", "high"))
+        text = f"{_percent(rate['value'])}{mark}{seen} ({low}–{high})"
+    if bound is not None:
+        text += f" ≤ {_percent(bound['upper']['value'])}"
+    return text
+
+
+def _key(condition: dict[str, str]) -> str:
+    return f"{'noise ' * (condition['source'] == 'noise')}{condition['threat']}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}"
+
+
+def _markdown(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _ccat(*arguments: str, quiet: bool = False) -> str:
+    if not quiet:
+        print("ccat", *arguments, flush=True)
+    command = [sys.executable, "-m", "ccat", *arguments]
+    pipe = subprocess.PIPE if quiet else None
+    done = subprocess.run(command, check=False, stdout=pipe, text=True)
+    if done.returncode:
+        sys.exit(done.returncode)
+    return done.stdout or ""
+
+
+def main() -> None:
+    """Make everything, or only the tables."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--runs", type=Path, default=Path("runs"))
+    options.add_argument("--examples", type=int, default=1000)
+    options.add_argument("--workers", type=int, default=2)
+    options.add_argument("--tables", action="store_true", help="only write the tables")
+    options.add_argument("--store", type=Path, nargs="*", default=[], help="only store these runs")
+    given = options.parse_args()
+    for run in given.store:
+        store(run)
+    if not given.tables and not given.store:
+        make(given.runs, given.examples, given.workers)
+    PAGE.write_text(filled(PAGE.read_text()))
+
+
+if __name__ == "__main__":
+    main()

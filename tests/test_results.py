@@ -1,0 +1,54 @@
+"""The tables of docs/RESULTS.md follow from the evaluations that are stored beside it."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from ccat import RECIPES
+from ccat.catalog.zoo import zoo
+from ccat.runs import Run
+
+ROOT = Path(__file__).parent.parent
+spec = importlib.util.spec_from_file_location("results", ROOT / "benchmarks" / "results.py")
+assert spec is not None
+assert spec.loader is not None
+results = importlib.util.module_from_spec(spec)
+sys.modules["results"] = results
+spec.loader.exec_module(results)
+
+STORED = sorted(results.STORED.glob("*.json"))
+
+
+def test_the_page_has_the_tables_that_the_stored_evaluations_give() -> None:
+    page = results.PAGE.read_text()
+    assert results.filled(page) == page, "python benchmarks/results.py --tables"
+
+
+def test_every_row_is_a_recipe_that_anyone_can_train() -> None:
+    assert set(results.ROWS) <= set(RECIPES)
+
+
+@pytest.mark.parametrize("file", STORED, ids=lambda file: file.stem)
+def test_a_stored_evaluation_is_of_a_row_and_names_its_weights(file: Path) -> None:
+    evaluations = json.loads(file.read_text())["evaluations"]
+    assert file.stem in results.ROWS
+    assert [one["tpr_asked"] for one in evaluations] == [0.99, 0.98, 0.95]
+    assert {one["run"] for one in evaluations} == {file.stem}
+    if file.stem in zoo():
+        assert evaluations[0]["weights"] == Run.open(zoo()[file.stem]).weights
+
+
+def test_cells_say_what_was_found_what_is_doubted_and_what_is_possible() -> None:
+    rate = {"value": 0.091, "low": 0.05, "high": 0.14}
+    attack = {
+        "pooled": {"rates": {"robust_error": rate}},
+        "doubts": ["one"],
+        "seen": True,
+    }
+    bound = {"upper": {"value": 0.145}}
+    assert results._cell(attack, bound) == "9.1‡\\* (5.0–14.0) ≤ 14.5"
+    assert results._cell({**attack, "doubts": [], "seen": False}, None) == "9.1 (5.0–14.0)"
+    assert results._cell(None, None) == "–"
