@@ -1,5 +1,7 @@
 """What the commands that judge runs share: outcomes of several runs, at several thresholds."""
 
+import os
+import shutil
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
@@ -11,6 +13,7 @@ from ccat.evaluation.results import Evaluation, RunOutcomes
 from ccat.pipeline.collect import collect
 from ccat.report import FORMATS
 from ccat.report.table import Table
+from ccat.report.terminal import as_terminal
 from ccat.runs import Run
 
 TPRS = (0.99, 0.98, 0.95)
@@ -49,11 +52,20 @@ def at_thresholds(
     return [[evaluate(one, each) for each in (tpr, *others)] for one in outcomes]
 
 
-def print_tables(tables: Sequence[Table], form: str, notes: Sequence[str]) -> None:
-    """Print tables; notes below those to be read, and to stderr beside those for programs."""
-    print("\n\n".join(FORMATS[form](table).rstrip("\n") for table in tables))
+def print_tables(tables: Sequence[Table], form: str | None, notes: Sequence[str]) -> None:
+    """Print tables; notes below those to be read, and to stderr beside those for programs.
+
+    Without a format it is what fits a terminal, or Markdown where the output is no terminal.
+    """
+    if form is None and sys.stdout.isatty():
+        width = shutil.get_terminal_size().columns
+        colour = "NO_COLOR" not in os.environ
+        texts = [as_terminal(table, width, colour=colour) for table in tables]
+    else:
+        texts = [FORMATS[form or "md"](table) for table in tables]
+    print("\n\n".join(text.rstrip("\n") for text in texts))
     for note in notes:
-        if form == "md":
+        if form in (None, "md"):
             print(f"\n{note}")
         else:
             print(f"ccat: {note}", file=sys.stderr)

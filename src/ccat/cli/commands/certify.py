@@ -24,7 +24,7 @@ def run(options: Namespace) -> None:
     certify_run(one, conditions, options.examples, *where, options.bounds)
     outcomes = collect(one)
     table = certificates_table([evaluate(outcomes, options.tpr)])
-    print_tables([table], "md", [])
+    print_tables([table], None, [])
     print("Stored: tables of this run show these bounds beside what attacks found.")
 
 

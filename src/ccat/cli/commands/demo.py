@@ -8,14 +8,14 @@ from argparse import Namespace
 from collections import deque
 
 from ccat.catalog import RECIPES, SUITES
-from ccat.cli.tabulate import at_thresholds
+from ccat.cli.tabulate import at_thresholds, print_tables
 from ccat.engine import Local, cores
 from ccat.pipeline.attack import attack
 from ccat.pipeline.check import check_small
 from ccat.pipeline.collect import collect
 from ccat.pipeline.train import begin, train
 from ccat.progress import ProgressBar
-from ccat.report import as_markdown, main_table
+from ccat.report import main_table
 from ccat.runs import Run
 
 # the longest first: two processes then end at about the same time
@@ -41,7 +41,7 @@ def run(options: Namespace) -> None:
     outcomes = [collect(one) for one in runs]
     evaluations = at_thresholds(outcomes, 0.99)
     page = report(options.out / "report", runs, outcomes, evaluations)
-    print(as_markdown(main_table([first for first, *_ in evaluations])))
+    print_tables([main_table([first for first, *_ in evaluations])], None, [])
     print(f"\nLook at {page}")
 
 

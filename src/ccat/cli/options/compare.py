@@ -12,6 +12,10 @@ def add_options(command: ArgumentParser) -> None:
         "runs", nargs="+", metavar="RUN", help="the first is compared with each of the others"
     )
     add_tpr(command)
-    command.add_argument("--format", choices=FORMATS, default="md", help="(default: md)")
+    command.add_argument(
+        "--format",
+        choices=FORMATS,
+        help="(default: what fits on a terminal; elsewhere md)",
+    )
     add_device(command)
     add_trust(command)

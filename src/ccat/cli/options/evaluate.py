@@ -24,7 +24,11 @@ def add_options(command: ArgumentParser) -> None:
     choice.add_argument(
         "--tau", type=number, help="the threshold itself instead; none rejects nothing"
     )
-    command.add_argument("--format", choices=[*FORMATS, "json"], default="md", help="(default: md)")
+    command.add_argument(
+        "--format",
+        choices=[*FORMATS, "json"],
+        help="(default: what fits on a terminal; elsewhere md)",
+    )
     command.add_argument(
         "--table",
         metavar="NAME",
