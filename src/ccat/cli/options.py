@@ -18,6 +18,11 @@ from ccat.threats import Condition, Source, Threat, parse_threat
 
 Named = TypeVar("Named")
 
+TPR_HELP = (
+    "share of correct calibration images to accept (default: 0.99, or the highest that few images "
+    "support)"
+)
+
 
 def run_named(name: str) -> Run:
     """Open a run by its path, or by its name in runs/.
@@ -149,12 +154,7 @@ def add_trust(command: ArgumentParser) -> None:
 
 def add_tpr(command: ArgumentParser) -> None:
     """Add --tpr."""
-    command.add_argument(
-        "--tpr",
-        type=number,
-        default=0.99,
-        help="share of correct calibration images to accept (default: 0.99)",
-    )
+    command.add_argument("--tpr", type=number, help=TPR_HELP)
 
 
 def add_workers(command: ArgumentParser) -> None:

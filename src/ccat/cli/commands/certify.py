@@ -14,7 +14,7 @@ from ccat.cli.options import (
     run_named,
     typed_condition,
 )
-from ccat.cli.tabulate import print_tables
+from ccat.cli.tabulate import print_tables, supported_tpr
 from ccat.evaluation.evaluate import evaluate
 from ccat.pipeline.certify import certify_run
 from ccat.pipeline.collect import collect
@@ -59,7 +59,7 @@ def run(options: Namespace) -> None:
     where = (engine, device, ProgressBar(one.path.name))
     certify_run(one, conditions, options.examples, *where, options.bounds)
     outcomes = collect(one)
-    table = certificates_table([evaluate(outcomes, options.tpr)])
+    table = certificates_table([evaluate(outcomes, supported_tpr([outcomes], options.tpr))])
     print_tables([table], "md", [])
     print("Stored: tables of this run show these bounds beside what attacks found.")
 

@@ -4,23 +4,19 @@ import json
 import warnings
 from argparse import ArgumentParser, Namespace
 
-from ccat.cli.options import add_device, add_trust, number
-from ccat.cli.tabulate import TABLES, at_thresholds, collected, print_tables
+from ccat.attacking.rest import USUAL
+from ccat.cli.options import TPR_HELP, add_device, add_trust, number
+from ccat.cli.tabulate import TABLES, at_thresholds, collected, print_tables, supported_tpr
 from ccat.report import FORMATS, tables, to_json
 
-_FIRST = {"csv": 1}  # how many tables are printed by default; three in other formats
+_FIRST = {"csv": 1}  # how many tables are printed by default; four in other formats
 
 
 def add_options(command: ArgumentParser) -> None:
     """Add the command's options."""
     command.add_argument("runs", nargs="+", metavar="RUN")
     choice = command.add_mutually_exclusive_group()
-    choice.add_argument(
-        "--tpr",
-        type=number,
-        default=0.99,
-        help="share of correct calibration images to accept (default: 0.99)",
-    )
+    choice.add_argument("--tpr", type=number, help=TPR_HELP)
     choice.add_argument(
         "--tau", type=number, help="the threshold itself instead; none rejects nothing"
     )
@@ -28,7 +24,7 @@ def add_options(command: ArgumentParser) -> None:
     command.add_argument(
         "--table",
         metavar="NAME",
-        help=f"only this table: {', '.join(TABLES)}, or all (default: the first three)",
+        help=f"only this table: {', '.join(TABLES)}, or all (default: the first four)",
     )
     add_device(command)
     add_trust(command)
@@ -39,7 +35,8 @@ def run(options: Namespace) -> None:
     if options.format == "json" and options.table is not None:
         raise ValueError("--format json is the whole document: leave --table out")
     runs, outcomes = collected(options)
-    at = at_thresholds(outcomes, options.tpr, options.tau)
+    tpr = USUAL if options.tau is not None else supported_tpr(outcomes, options.tpr)
+    at = at_thresholds(outcomes, tpr, options.tau)
     if options.tau is None:
         for one, evaluations in zip(runs, at, strict=True):
             try:
@@ -47,13 +44,13 @@ def run(options: Namespace) -> None:
             except OSError as full:  # tables are printed all the same
                 warnings.warn(f"the evaluation of {one.path} is not stored ({full})", stacklevel=1)
     unaware = [other for one in outcomes if (other := one.unaware())]
-    at += at_thresholds(unaware, options.tpr, options.tau)  # as the paper evaluates detectors
+    at += at_thresholds(unaware, tpr, options.tau)  # as the paper evaluates detectors
     if options.format == "json":
         everything = [one for evaluations in at for one in evaluations]
         print(json.dumps(to_json(everything), indent=1, allow_nan=False))
         return
     made = tables(at)
-    default = TABLES[: _FIRST.get(options.format, 3)]
+    default = TABLES[: _FIRST.get(options.format, 4)]
     names = {None: default, "all": TABLES}.get(options.table, (options.table,))
     chosen = [table for table in made if table.name in names]
     if not chosen:
