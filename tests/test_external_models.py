@@ -72,6 +72,14 @@ def everything(**shape: int) -> nn.Module:
     return model
 
 
+def as_in_timm(num_classes: int = 1000, in_chans: int = 3, drop: float = 0.0) -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Dropout(drop), nn.Linear(16 * in_chans, num_classes))
+
+
+def both_names(classes: int, num_classes: int = 1000) -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(12, classes if num_classes == 1000 else 1))
+
+
 def normalised(channels: int) -> nn.Module:
     return Normalised(Net(channels, 4, 3), [0.5] * channels, [0.25] * channels)
 
@@ -95,6 +103,8 @@ GIVEN = {"channels": 2, "size": 4, "classes": 3}
         ("no_arguments", {}),
         ("some", {"classes": 3}),
         ("everything", GIVEN),
+        ("as_in_timm", {"num_classes": 3, "in_chans": 2}),
+        ("both_names", {"classes": 3}),
         ("normalised", {"channels": 2}),
         ("ours", {}),
     ],
@@ -111,7 +121,8 @@ def test_a_factory_gets_what_it_has_parameters_for_and_the_model_remembers_it(
     again = load_model(tmp_path / "model.safetensors", factory=name)
     assert made_by(again) == (name, passed)
     assert type(again) is type(model)
-    shape = {"Net": (2, 4), "normalised": (2, 4), "ours": (1, 8)}.get(factory, (3, 2))
+    taken = {"Net": (2, 4), "normalised": (2, 4), "as_in_timm": (2, 4), "ours": (1, 8)}
+    shape = taken.get(factory, (3, 2))
     x = torch.rand(5, shape[0], shape[1], shape[1], generator=seeded(1))
     with torch.no_grad():
         assert again(x).equal(model(x))

@@ -59,7 +59,8 @@ def test_the_folder_holds_tables_and_figures(site: Path) -> None:
     files = {
         str(file.relative_to(site.parent)) for file in site.parent.rglob("*") if file.is_file()
     }
-    names = ["main", "thresholds", "unseen", "coverage", "attacks", "strongest", "confusion"]
+    names = ["main", "classes", "thresholds", "unseen", "coverage", "attacks", "strongest"]
+    names.append("confusion")
     expected = {f"tables/{name}.{ending}" for name in names for ending in ("md", "csv", "tex")}
     expected |= {
         f"figures/{name}.{ending}"

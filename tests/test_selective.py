@@ -15,7 +15,12 @@ from ccat.evaluation.at_coverage import COVERAGES, chosen
 from ccat.evaluation.confusion import attacked_answers, confusion
 from ccat.evaluation.evaluate import evaluate
 from ccat.evaluation.groups import headline, pooled_answers
-from ccat.evaluation.intervals import resampled_coverages, resampled_thresholds
+from ccat.evaluation.intervals import (
+    clopper_pearson,
+    resampled_coverages,
+    resampled_thresholds,
+    resamples,
+)
 from ccat.evaluation.rates import COVERAGE, ERROR
 from ccat.evaluation.results import Answers, ClassAnswers, RunOutcomes
 from ccat.evaluation.selective import risk_coverage
@@ -245,6 +250,33 @@ def test_the_answers_to_each_class_clean_and_in_the_worst_case() -> None:
     assert three.coverage == pytest.approx(accepted.mean())
     assert three.error == pytest.approx(clean.outcome.wrong[of_three][accepted].mean())
     assert ClassAnswers("a", 2, 2, {}).error == 0, "nothing accepted"
+
+
+def test_rates_by_class_are_those_of_its_images_alone() -> None:
+    """Literally: choose the images, resample them as in the whole, and take percentiles."""
+    m, tpr = run_outcomes(), 0.9
+    found = evaluate(m, tpr)
+    clean = m.clean[JUDGE].outcome
+    counts = resamples(len(clean), 0)
+    taus = resampled_thresholds(m.calibration, tpr, 0)
+    assert [one.label for one in found.classes] == [str(n) for n in range(10)]
+    assert sum(one.images for one in found.classes) == found.images
+    for number in (0, 7):
+        of_class = m.labels == number
+        one = found.classes[number]
+        accepted = of_class & (clean.score >= found.tau)
+        wrong = accepted & clean.wrong
+        assert one.images == of_class.sum()
+        assert one.rates["coverage"].value == accepted.sum() / of_class.sum()
+        assert one.rates["error"].value == wrong.sum() / accepted.sum()
+        values = []
+        for drawn, tau in zip(counts, taus, strict=True):
+            weight = drawn * of_class
+            values.append((weight * (clean.score >= tau)).sum() / weight.sum())
+        exact = clopper_pearson(int(accepted.sum()), int(of_class.sum()))
+        low, high = np.quantile(values, [0.025, 0.975])
+        assert one.rates["coverage"].low == pytest.approx(min(low, exact.low))
+        assert one.rates["coverage"].high == pytest.approx(max(high, exact.high))
 
 
 @given(st.integers(0, 50), st.floats(0, 1))

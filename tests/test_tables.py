@@ -19,12 +19,14 @@ from ccat.cli.options.evaluate import TABLES
 from ccat.evaluation import rates
 from ccat.evaluation.evaluate import evaluate
 from ccat.evaluation.groups import pooled_outcome
+from ccat.evaluation.intervals import Estimate
 from ccat.evaluation.rates import ATTACK_RATES
 from ccat.evaluation.results import (
     AtCoverage,
     Availability,
     Certified,
     ClassAnswers,
+    ClassRates,
     Evaluation,
     Pooled,
     Selective,
@@ -39,6 +41,7 @@ from ccat.report import (
     tables,
     to_json,
 )
+from ccat.report.classes import classes_table
 from ccat.report.confusion import confusion_table
 from ccat.report.formats import percent, shown
 from ccat.report.table import Number, Share, Table
@@ -99,7 +102,7 @@ def test_the_schema_describes_every_field_and_every_rate() -> None:
     schema = json_schema()
     defined = schema["$defs"]
     of_errors = (Evaluation, UnderAttack, Pooled, UnderCorruption, Selective, AtCoverage)
-    for kind in (*of_errors, ClassAnswers, Certified, Availability, Stratified):
+    for kind in (*of_errors, ClassAnswers, ClassRates, Certified, Availability, Stratified):
         properties = defined[kind.__name__]["properties"]
         assert list(properties) == [field.name for field in fields(kind)]
         assert all(len(one["description"]) > 10 for one in properties.values())
@@ -109,6 +112,7 @@ def test_the_schema_describes_every_field_and_every_rate() -> None:
     for listed, found in (
         (rates.CLEAN_RATES, defined["Evaluation"]["properties"]["rates"]),
         (rates.CORRUPTION_RATES, defined["UnderCorruption"]["properties"]["rates"]),
+        (rates.CLASS_RATES, defined["ClassRates"]["properties"]["rates"]),
         (rates.ATTACK_RATES, attack),
         (rates.NOISE_RATES, noise),
         (rates.REJECTION_RATES, rejection),
@@ -125,7 +129,8 @@ def test_tables_hold_what_was_evaluated() -> None:
         for seed in (0, 1)
     ]
     made = {table.name: table for table in tables(at)}
-    names = ["main", "thresholds", "unseen", "coverage", "attacks", "strongest", "confusion"]
+    names = ["main", "classes", "thresholds", "unseen", "coverage", "attacks", "strongest"]
+    names.append("confusion")
     assert list(made) == names
     assert [name for name in TABLES if name in made] == names, "printed in the same order"
     main = dict(zip(made["main"].head, made["main"].rows[2], strict=True))
@@ -137,7 +142,7 @@ def test_tables_hold_what_was_evaluated() -> None:
     assert len(made["attacks"].rows) == 2 * (3 + 2 + 2)
     for table in made.values():
         assert "τ" in "".join(table.legend)
-        if table.name not in ("strongest", "confusion"):
+        if table.name not in ("classes", "strongest", "confusion"):
             assert "RErr = wrong and accepted / accepted" in "".join(table.legend)
     assert "Err = wrong / accepted; coverage = accepted / all" in made["main"].legend[1]
     for rate in ATTACK_RATES:
@@ -209,6 +214,25 @@ def test_the_rows_of_a_confusion_matrix_sum_to_100_percent() -> None:
     assert of_h["h"] == Share(third.accepted["h"] / third.images)
     assert (of_h["coverage"], of_h["Err"]) == (Share(third.coverage), Share(third.error))
     assert of_h["images"] == str((m.labels == 3).sum())
+
+
+def test_the_table_of_classes_names_them_and_shows_the_worst_of_many() -> None:
+    names = tuple("kjihgfedcb")
+    found = evaluate(replace(run_outcomes(), classes=names), 0.9)
+    table = classes_table([found])
+    assert table.head == ("run", "class", "Err", "coverage", "images")
+    assert [row[1] for row in table.rows] == list(names), "in the order of the classes"
+    third = found.classes[3]
+    assert table.rows[3][2:4] == tuple(
+        Share.of(third.rates[name]) for name in ("error", "coverage")
+    )
+    assert table.rows[3][4] == str(third.images)
+    many = tuple(
+        ClassRates(str(n), 5, {**third.rates, "error": Estimate(n / 21, 0, 1)}) for n in range(21)
+    )
+    table = classes_table([replace(found, classes=many)])
+    assert [row[1] for row in table.rows] == [str(n) for n in range(20, 0, -1)]
+    assert table.legend[-1] == "Of more than 20 classes, those with the largest Err."
 
 
 def test_many_classes_have_no_column_each() -> None:

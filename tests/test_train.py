@@ -31,7 +31,7 @@ def test_a_recipe_that_does_not_fit_its_data_writes_nothing(
 
 
 def test_the_last_images_are_monitored_and_not_trained_on(mnist_train: Images) -> None:
-    training, monitor = stage._images(RECIPE)
+    training, monitor = stage.images_of(RECIPE)
     assert (len(training), len(monitor)) == (700, 500)
     assert training.x.equal(mnist_train.x[:700])
     assert monitor.x.equal(mnist_train.x[700:1200])

@@ -3,12 +3,15 @@
 import os
 import shutil
 import sys
+import warnings
 from argparse import Namespace
 from collections.abc import Sequence
 
+from ccat.attacking.rest import USUAL
 from ccat.cli.values import device_of, run_named
 from ccat.evaluation.evaluate import evaluate
 from ccat.evaluation.metrics import threshold
+from ccat.evaluation.outcome import highest_tpr
 from ccat.evaluation.results import Evaluation, RunOutcomes
 from ccat.pipeline.collect import collect
 from ccat.report import FORMATS
@@ -37,6 +40,35 @@ def collected(options: Namespace) -> tuple[list[Run], list[RunOutcomes]]:
         each = ", ".join(f"{one.run} is {one.dataset}" for one in found)
         raise ValueError(f"runs of different data sets do not fit into one table: {each}")
     return runs, found
+
+
+def supported_tpr(outcomes: Sequence[RunOutcomes], asked: float | None) -> float:
+    """Return the TPR that chooses τ: the one asked for, otherwise the usual one.
+
+    Warns, and returns the highest TPR that all runs support, if their calibration images are too
+    few for the usual one. What was asked for is left as it is.
+
+    Raises:
+        ValueError: If a run answers so few calibration images correctly that they support none.
+    """
+    if asked is not None:
+        return asked
+    correct, run = min((int((~one.calibration.wrong).sum()), one.run) for one in outcomes)
+    most = highest_tpr(correct)
+    if most >= USUAL:
+        return USUAL
+    if most == 0:
+        raise ValueError(
+            f"{run} classifies {correct} of its calibration images correctly, too few to choose a "
+            f"threshold: train it for longer; `ccat evaluate {run} --tau none` rejects nothing"
+        )
+    warnings.warn(
+        f"{run} has {correct} correctly classified calibration images, which support a TPR of at "
+        f"most {most:g}: this is shown at {most:g} instead of the usual {USUAL:g}; more test "
+        "images support more",
+        stacklevel=2,
+    )
+    return most
 
 
 def at_thresholds(

@@ -1,4 +1,4 @@
-"""The confusion matrix of a classifier that may reject: a column more, for what it rejects.
+"""Class by class: the confusion matrix, with a column more for what is rejected, and rates.
 
 Shapes: labels (N,), predicted (N,), score (N,); counts (K, K+1).
 """
@@ -6,10 +6,13 @@ Shapes: labels (N,), predicted (N,), score (N,); counts (K, K+1).
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ccat.evaluation import rates
 from ccat.evaluation.groups import pooled_answers
-from ccat.evaluation.outcome import Integers, Outcome
-from ccat.evaluation.parts import ClassAnswers
+from ccat.evaluation.intervals import bootstrap
+from ccat.evaluation.outcome import Floats, Integers, Outcome
+from ccat.evaluation.parts import ClassAnswers, ClassRates
 from ccat.evaluation.run_outcomes import Answers, Group, RunOutcomes
 
 
@@ -53,9 +56,8 @@ def by_class(run: RunOutcomes, answers: Answers, tau: float) -> tuple[ClassAnswe
         tau: The threshold.
     """
     labels = run.labels[: len(answers.predicted)]
-    largest = max(int(labels.max()), int(answers.predicted.max()))
-    counts = confusion(labels, answers, tau, largest + 1)
-    names = _names(run.classes, largest + 1)
+    names = _names(run.classes, labels, answers)
+    counts = confusion(labels, answers, tau, len(names))
     return tuple(
         ClassAnswers(
             label=names[number],
@@ -68,7 +70,31 @@ def by_class(run: RunOutcomes, answers: Answers, tau: float) -> tuple[ClassAnswe
     )
 
 
-def _names(classes: Sequence[str], count: int) -> list[str]:
+def class_rates(
+    run: RunOutcomes, tau: float, taus: Floats, counts: NDArray[np.int16]
+) -> tuple[ClassRates, ...]:
+    """Return the rates on the clean images of a run, for each class that they are of.
+
+    Args:
+        run: What is known of the run.
+        tau: The threshold.
+        taus: The threshold of each resample, (B,).
+        counts: How often each resample holds each image, (B, N), as for rates over all classes.
+    """
+    names = _names(run.classes, run.labels, run.clean_answers)
+    clean, found = run.clean_answers.outcome, []
+    for number in np.unique(run.labels):
+        rows = np.flatnonzero(run.labels == number)
+        examples, drawn = Outcome(clean.wrong[rows], clean.score[rows]), counts[:, rows]
+        estimates = {
+            rate.name: bootstrap(rate(examples), tau, drawn, taus) for rate in rates.CLASS_RATES
+        }
+        found.append(ClassRates(names[number], len(rows), estimates))
+    return tuple(found)
+
+
+def _names(classes: Sequence[str], labels: Integers, answers: Answers) -> list[str]:
     """Return the names of classes; their numbers where names are missing or not unique."""
+    count = 1 + max(int(labels.max()), int(answers.predicted.max()))
     known = len(classes) >= count and len(set(classes)) == len(classes)
     return list(classes) if known else [str(number) for number in range(count)]

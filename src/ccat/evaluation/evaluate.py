@@ -13,7 +13,7 @@ from ccat.evaluation import metrics, rates
 from ccat.evaluation.at_coverage import Chosen, chosen, selective
 from ccat.evaluation.availability import availability, stratified
 from ccat.evaluation.certified import between
-from ccat.evaluation.confusion import attacked_answers, by_class
+from ccat.evaluation.confusion import attacked_answers, by_class, class_rates
 from ccat.evaluation.corruption import under_corruption
 from ccat.evaluation.doubts import doubts
 from ccat.evaluation.groups import (
@@ -115,6 +115,7 @@ def evaluate(
         without_rejection={rate.name: rate(clean).at(-math.inf) for rate in rates.CLEAN_RATES},
         selective=selective(ERROR(clean), COVERAGE(clean), equal, counts),
         confusion=by_class(run, run.clean_answers, at.tau),
+        classes=class_rates(run, at.tau, at.taus, counts),
         attacks=tuple(_under_attack(run, group, at, equal) for group in run.groups),
         worst=_worst(run, at),
         unseen=_unseen(run, at),

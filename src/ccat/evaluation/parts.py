@@ -98,6 +98,21 @@ class ClassAnswers:
 
 
 @dataclass(frozen=True)
+class ClassRates:
+    """The rates on the clean images of one class at τ.
+
+    Attributes:
+        label: The name of the class, or its number.
+        images: The number of its images.
+        rates: The rates over these images.
+    """
+
+    label: str
+    images: Count
+    rates: Annotated[Mapping[str, Estimate], ("CLASS_RATES",)]
+
+
+@dataclass(frozen=True)
 class Certified:
     """An error under one condition from both sides, over the same images.
 

@@ -216,6 +216,7 @@ ATTACK_RATES: tuple[Rate, ...] = (ROBUST_ERROR, FPR_OF_ALL, FPR_OF_CORRECT, FPR)
 NOISE_RATES: tuple[Rate, ...] = (ACCEPTED_NOISE,)
 REJECTION_RATES: tuple[Rate, ...] = (AVAILABILITY,)
 CORRUPTION_RATES: tuple[Rate, ...] = (ERROR, COVERAGE, FPR_OF_WRONG)
+CLASS_RATES: tuple[Rate, ...] = (ERROR, COVERAGE)
 
 
 def rates_of(condition: "Condition") -> tuple[Rate, ...]:

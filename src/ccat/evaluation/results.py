@@ -19,6 +19,7 @@ from ccat.evaluation.parts import (
     Bounds,
     Certified,
     ClassAnswers,
+    ClassRates,
     Cost,
     Count,
     Selective,
@@ -47,6 +48,7 @@ __all__ = [
     "Availability",
     "Certified",
     "ClassAnswers",
+    "ClassRates",
     "Climb",
     "Corrupted",
     "Evaluation",
@@ -185,6 +187,7 @@ class Evaluation:
         without_rejection: The same where everything is accepted.
         selective: Err on clean images over their coverage.
         confusion: What the clean images of each class are answered.
+        classes: The rates on the clean images of each class.
         attacks: One entry for each condition that was attacked.
         worst: The worst case over all threats on test images; null if there is none, or each threat
             has a detector of its own.
@@ -209,6 +212,7 @@ class Evaluation:
     without_rejection: Annotated[Mapping[str, Share], ("CLEAN_RATES",)]
     selective: Selective
     confusion: tuple[ClassAnswers, ...]
+    classes: tuple[ClassRates, ...]
     attacks: tuple[UnderAttack, ...]
     worst: Pooled | None = None
     unseen: Mapping[str, Pooled] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from torch.nn.parameter import is_lazy
 from ccat.extensions import is_name, resolve
 
 SHAPE = ("channels", "size", "classes")
+OTHER_NAMES = {"channels": "in_chans", "size": "img_size", "classes": "num_classes"}  # as in timm
 
 
 def build_external(name: str, arguments: Mapping[str, Any], seed: int) -> nn.Module:
@@ -21,8 +22,9 @@ def build_external(name: str, arguments: Mapping[str, Any], seed: int) -> nn.Mod
 
     Args:
         name: `package.module:factory`, which has to be trusted (see `ccat.extensions`).
-        arguments: Keywords for the factory; those of `channels`, `size` and `classes` that it has
-            no parameter for are left out.
+        arguments: Keywords for the factory. `channels`, `size` and `classes` are passed as
+            `in_chans`, `img_size` and `num_classes` where it has only such a parameter, and left
+            out where it has neither.
         seed: Decides the initial weights.
 
     Raises:
@@ -66,7 +68,7 @@ def require_shapes(name: str, model: nn.Module) -> None:
 def _accepted(
     name: str, factory: Callable[..., object], arguments: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Leave out what the factory has no parameter for; raise ValueError if the rest cannot fit."""
+    """Return what the factory has parameters for; raise ValueError if the rest cannot fit."""
     try:
         signature = inspect.signature(factory)
     except (TypeError, ValueError):  # of functions written in C
@@ -77,18 +79,20 @@ def _accepted(
         if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     }
     takes_all = any(one.kind == one.VAR_KEYWORD for one in signature.parameters.values())
-    passed = {
-        key: value
-        for key, value in arguments.items()
-        if takes_all or key in by_keyword or key not in SHAPE
-    }
+    passed = {}
+    for key, value in arguments.items():
+        other = OTHER_NAMES.get(key)
+        if other in by_keyword and key not in by_keyword:
+            passed[other] = value
+        elif takes_all or key in by_keyword or key not in SHAPE:
+            passed[key] = value
     try:
         signature.bind(**passed)
     except TypeError as wrong:
         raise ValueError(
             f"{name} cannot be called with ({_written(passed)}): {wrong}. ccat passes channels, "
             "classes and, for square images, size, by keyword and where the factory has such a "
-            "parameter; other parameters need defaults"
+            "parameter (or in_chans, num_classes, img_size); other parameters need defaults"
         ) from wrong
     return passed
 

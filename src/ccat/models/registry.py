@@ -103,7 +103,8 @@ def create_model(name: str, generator: Generator, **arguments: Any) -> nn.Module
     Args:
         name: One of `MODELS`, or `package.module:factory` of your own, which has to be trusted
             (`ccat.extensions.trust`). Such a factory is called with those of `channels`, `size` and
-            `classes` that it has parameters for, and the weights it chooses are kept.
+            `classes` (or `in_chans`, `img_size`, `num_classes`) that it has parameters for, and the
+            weights it chooses are kept.
         generator: The source of the initial weights.
         **arguments: What the network is built from, as `arguments_for` gives it.
 

@@ -206,7 +206,7 @@ def _warn_of_few(run: Run, device: str) -> None:
     if (most := highest_tpr(correct)) < USUAL_TPR:
         warnings.warn(
             f"{correct} correctly classified calibration images support a TPR of at most "
-            f"{most:g}, not the usual {USUAL_TPR:g}: evaluate with --tpr {most:g} or less",
+            f"{most:g}, not the usual {USUAL_TPR:g}: tables are shown at that or less",
             stacklevel=2,
         )
 

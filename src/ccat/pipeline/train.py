@@ -9,8 +9,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import torch
-from torch import Generator, nn
+from torch import Generator, Tensor, nn
 
+from ccat.attacks.inputs import require_answers
 from ccat.data import Images, class_count, conversions_of, names_of_classes, split_of
 from ccat.errors import PipelineError
 from ccat.memory import keep_freed
@@ -33,14 +34,34 @@ def begin(path: Path, recipe: Recipe, device: str) -> Run:
 
     Raises:
         PipelineError: Before writing anything, if the recipe does not fit its data.
-        ValueError: Likewise, if a factory of the user's own cannot be called.
+        ValueError: Likewise, if a factory of the user's own cannot be called, or its model does not
+            map such images to a logit for each class.
 
     """
-    training, _ = _images(recipe)
+    training, _ = images_of(recipe)
     arguments = _arguments(recipe, training)
     if ":" in recipe.model:  # a factory that fails should leave no run behind
-        create_model(recipe.model, Generator().manual_seed(recipe.seed), **arguments)
+        model = create_model(recipe.model, Generator().manual_seed(recipe.seed), **arguments)
+        _require_logits(recipe.model, model, training[:2].floats(), arguments["classes"])
     return Run.create(path, recipe, device)
+
+
+def _require_logits(name: str, model: nn.Module, x: Tensor, classes: int) -> None:
+    """Raise ValueError unless a user's model gives a logit for each class."""
+    try:
+        with torch.no_grad():
+            logits = model.eval()(x)
+    except Exception as wrong:  # a user's code may raise anything
+        shape = "x".join(map(str, x.shape[1:]))
+        raise ValueError(
+            f"{name} cannot take images of {shape}: {type(wrong).__name__}: {wrong}"
+        ) from wrong
+    require_answers(logits, len(x))
+    if logits.shape[1] != classes:
+        raise ValueError(
+            f"{name} gives {logits.shape[1]} logits per image, but there are {classes} classes: "
+            "its factory needs a parameter `classes` or `num_classes`, and must use it"
+        )
 
 
 def train(
@@ -102,7 +123,7 @@ def _epochs(
     """Return the model of a recipe and the epochs that train it, from the checkpoint of rank 0."""
     saved = ranks.broadcast(saved)
     start = State(epoch=saved[1], tensors=saved[0]) if saved else None
-    training, monitor = _images(recipe)
+    training, monitor = images_of(recipe)
     generator = Generator().manual_seed(recipe.seed)
     model = create_model(recipe.model, generator, **_arguments(recipe, training)).to(device)
     return model, epochs(
@@ -123,7 +144,7 @@ def composition(recipe: Recipe) -> str:
     Pictures that are converted are counted on a line of their own, before. Warns of
     classes that training does not see, or hardly.
     """
-    training, monitor = _images(recipe)
+    training, monitor = images_of(recipe)
     classes = class_count(recipe.dataset)
     counts = torch.bincount(training.y, minlength=classes).tolist()
     names = names_of_classes(recipe.dataset) or tuple(map(str, range(classes)))
@@ -138,7 +159,7 @@ def composition(recipe: Recipe) -> str:
     return "\n".join(part for part in (conversions_of(recipe.dataset), told) if part)
 
 
-def _images(recipe: Recipe) -> tuple[Images, Images]:
+def images_of(recipe: Recipe) -> tuple[Images, Images]:
     """Return the images to train on and those to monitor."""
     images = split_of(recipe.dataset, "train")
     count = len(images) if recipe.images is None else recipe.images

@@ -11,6 +11,7 @@ from ccat.evaluation.rates import ERROR, Rate
 from ccat.evaluation.results import Evaluation, Pooled, UnderAttack
 from ccat.report.availability import availability_table, stratified_table
 from ccat.report.certificates import certificates_table
+from ccat.report.classes import classes_table
 from ccat.report.confusion import confusion_table
 from ccat.report.corruptions import corruptions_table
 from ccat.report.coverage import coverage_table
@@ -49,6 +50,7 @@ def tables(evaluations: Sequence[Sequence[Evaluation]]) -> list[Table]:
     first = [of_run[0] for of_run in evaluations]
     several = [thresholds_table(evaluations)] if len(evaluations[0]) > 1 else []
     found = [
+        classes_table(first),
         *several,
         unseen_table(first),
         coverage_table(first),

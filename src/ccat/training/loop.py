@@ -8,7 +8,8 @@ Shapes: images (N, C, H, W) uint8, labels (N,); batches are divided by 255.
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -114,7 +115,8 @@ def epochs(
                 images = recipe.augmentation(images, random)
 
             method = recipe.method.at((epoch + step / steps) / recipe.epochs)
-            loss = method(model, forward, images, y[rows], random)
+            with _seeded(device, [recipe.seed, epoch, step, ranks.rank]):
+                loss = method(model, forward, images, y[rows], random)
             _require_loss(method, loss)
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
@@ -165,6 +167,14 @@ def probed(
         entry[f"{name}_error"] = (predicted != images.y).double().mean().item()
         entry[f"{name}_confidence"] = confidence.mean().item()
     return entry
+
+
+@contextmanager
+def _seeded(device: torch.device, place: Sequence[int]) -> Iterator[None]:
+    """Seed PyTorch's global generator, which dropout draws from, and restore it afterwards."""
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        torch.manual_seed(seed_from(place))
+        yield
 
 
 def _probe_generator(seed: int, epoch: int) -> Generator:

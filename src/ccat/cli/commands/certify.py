@@ -3,7 +3,7 @@
 from argparse import Namespace
 
 from ccat.bounds import is_box
-from ccat.cli.tabulate import print_tables
+from ccat.cli.tabulate import print_tables, supported_tpr
 from ccat.cli.values import engine_of, run_named, typed_condition
 from ccat.evaluation.evaluate import evaluate
 from ccat.pipeline.certify import certify_run
@@ -23,7 +23,7 @@ def run(options: Namespace) -> None:
     where = (engine, device, ProgressBar(one.path.name))
     certify_run(one, conditions, options.examples, *where, options.bounds)
     outcomes = collect(one)
-    table = certificates_table([evaluate(outcomes, options.tpr)])
+    table = certificates_table([evaluate(outcomes, supported_tpr([outcomes], options.tpr))])
     print_tables([table], None, [])
     print("Stored: tables of this run show these bounds beside what attacks found.")
 

@@ -4,11 +4,12 @@ import json
 import warnings
 from argparse import Namespace
 
+from ccat.attacking.rest import USUAL
 from ccat.cli.options.evaluate import TABLES
-from ccat.cli.tabulate import at_thresholds, collected, print_tables
+from ccat.cli.tabulate import at_thresholds, collected, print_tables, supported_tpr
 from ccat.report import tables, to_json
 
-_FIRST = {"csv": 1}  # how many tables are printed by default; three in other formats
+_FIRST = {"csv": 1}  # how many tables are printed by default; four in other formats
 
 
 def run(options: Namespace) -> None:
@@ -16,7 +17,8 @@ def run(options: Namespace) -> None:
     if options.format == "json" and options.table is not None:
         raise ValueError("--format json is the whole document: leave --table out")
     runs, outcomes = collected(options)
-    at = at_thresholds(outcomes, options.tpr, options.tau)
+    tpr = USUAL if options.tau is not None else supported_tpr(outcomes, options.tpr)
+    at = at_thresholds(outcomes, tpr, options.tau)
     if options.tau is None:
         for one, evaluations in zip(runs, at, strict=True):
             try:
@@ -24,13 +26,13 @@ def run(options: Namespace) -> None:
             except OSError as full:  # tables are printed all the same
                 warnings.warn(f"the evaluation of {one.path} is not stored ({full})", stacklevel=1)
     unaware = [other for one in outcomes if (other := one.unaware())]
-    at += at_thresholds(unaware, options.tpr, options.tau)  # as the paper evaluates detectors
+    at += at_thresholds(unaware, tpr, options.tau)  # as the paper evaluates detectors
     if options.format == "json":
         everything = [one for evaluations in at for one in evaluations]
         print(json.dumps(to_json(everything), indent=1, allow_nan=False))
         return
     made = tables(at)
-    default = TABLES[: _FIRST.get(options.format, 3)]
+    default = TABLES[: _FIRST.get(options.format, 4)]
     names = {None: default, "all": TABLES}.get(options.table, (options.table,))
     chosen = [table for table in made if table.name in names]
     if not chosen:

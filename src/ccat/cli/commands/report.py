@@ -2,7 +2,7 @@
 
 from argparse import Namespace
 
-from ccat.cli.tabulate import at_thresholds, collected
+from ccat.cli.tabulate import at_thresholds, collected, supported_tpr
 
 
 def run(options: Namespace) -> None:
@@ -10,5 +10,6 @@ def run(options: Namespace) -> None:
     from ccat.pipeline.report import report  # noqa: PLC0415 (matplotlib takes a second to import)
 
     runs, outcomes = collected(options)
-    page = report(options.out, runs, outcomes, at_thresholds(outcomes, options.tpr))
+    at = at_thresholds(outcomes, supported_tpr(outcomes, options.tpr))
+    page = report(options.out, runs, outcomes, at)
     print(f"the report is {page}")

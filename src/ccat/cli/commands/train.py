@@ -12,6 +12,7 @@ from ccat.catalog import RECIPES
 from ccat.cli.values import device_of, entry
 from ccat.data import UNVERIFIED
 from ccat.overrides import override, typed_instance
+from ccat.pipeline.few_images import fitted
 from ccat.pipeline.train import begin, composition, help_train, train
 from ccat.progress import ProgressBar
 from ccat.training import Method, Recipe
@@ -25,6 +26,9 @@ def run(options: Namespace) -> None:
     chosen = _recipe(name, options.recipe)
     recipe = with_fields(chosen, words, options.unverified)
     _check(recipe)
+    told = ""
+    if chosen.name in RECIPES:  # in a recipe of your own, you have set everything
+        recipe, told = fitted(recipe, _typed(words))
     suffix = "" if recipe == chosen else f"-{codec.digest(codec.encode(recipe))[:8]}"
     torch.set_num_threads(options.threads)
     with init(device_of(options)) as (ranks, device):
@@ -38,7 +42,7 @@ def run(options: Namespace) -> None:
             raise
         there = made.training.trained
         if not there:
-            print(composition(recipe), file=sys.stderr)
+            print(composition(recipe), *filter(None, [told]), sep="\n", file=sys.stderr)
         train(made, device, ProgressBar(recipe.name), ranks, tensorboard=options.tensorboard)
     if there:
         print(f"{made.path} is already trained")
@@ -82,6 +86,12 @@ def with_fields(recipe: Recipe, arguments: Sequence[str], unverified: bool = Fal
         dataset = changes.get("dataset", recipe.dataset)
         changes["dataset"] = UNVERIFIED + dataset.removeprefix(UNVERIFIED)
     return override(recipe, changes)
+
+
+def _typed(words: Sequence[str]) -> set[str]:
+    """Return the names of the fields that are set."""
+    names = (word.removeprefix("--").split("=")[0] for word in words if word.startswith("--"))
+    return {name.replace("-", "_") for name in names}
 
 
 def _recipe(first: str | None, option: str | None) -> Recipe:

@@ -10,6 +10,11 @@ from argparse import ArgumentParser, ArgumentTypeError
 from ccat.checks import require_count
 from ccat.overrides import parse
 
+TPR_HELP = (
+    "share of correct calibration images to accept (default: 0.99, or the highest that few images "
+    "support)"
+)
+
 
 def count(text: str) -> int:
     """Parse a whole number of at least 1, for argparse."""
@@ -74,12 +79,7 @@ def add_trust(command: ArgumentParser) -> None:
 
 def add_tpr(command: ArgumentParser) -> None:
     """Add --tpr."""
-    command.add_argument(
-        "--tpr",
-        type=number,
-        default=0.99,
-        help="share of correct calibration images to accept (default: 0.99)",
-    )
+    command.add_argument("--tpr", type=number, help=TPR_HELP)
 
 
 def add_workers(command: ArgumentParser) -> None:

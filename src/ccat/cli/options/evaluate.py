@@ -2,12 +2,12 @@
 
 from argparse import ArgumentParser
 
-from ccat.cli.options import add_device, add_trust, number
+from ccat.cli.options import TPR_HELP, add_device, add_trust, number
 from ccat.cli.options.names import FORMATS
 
 TABLES = (
-    *("main", "thresholds", "unseen", "coverage", "attacks", "strongest", "corruptions"),
-    *("confusion", "certificates", "availability", "stratified"),
+    *("main", "classes", "thresholds", "unseen", "coverage", "attacks", "strongest"),
+    *("corruptions", "confusion", "certificates", "availability", "stratified"),
 )
 
 
@@ -15,12 +15,7 @@ def add_options(command: ArgumentParser) -> None:
     """Add the command's options."""
     command.add_argument("runs", nargs="+", metavar="RUN")
     choice = command.add_mutually_exclusive_group()
-    choice.add_argument(
-        "--tpr",
-        type=number,
-        default=0.99,
-        help="share of correct calibration images to accept (default: 0.99)",
-    )
+    choice.add_argument("--tpr", type=number, help=TPR_HELP)
     choice.add_argument(
         "--tau", type=number, help="the threshold itself instead; none rejects nothing"
     )
@@ -32,7 +27,7 @@ def add_options(command: ArgumentParser) -> None:
     command.add_argument(
         "--table",
         metavar="NAME",
-        help=f"only this table: {', '.join(TABLES)}, or all (default: the first three)",
+        help=f"only this table: {', '.join(TABLES)}, or all (default: the first four)",
     )
     add_device(command)
     add_trust(command)
