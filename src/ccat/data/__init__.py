@@ -6,10 +6,11 @@
 
 `images.py` defines what a data set is, `registry.py` has the table of all of them (a new one is an
 entry there), `splits.py` says which test images are counted and which choose τ. Each data set has a
-module (mnist, fashion, svhn, cifar10) that lists its sources; `sources.py` takes the first one with
-unaltered data, `download.py` fetches, `idx.py` reads MNIST's file format. `own.py` reads one's own
-images, `folder.py` those in folders, `picture.py` a single file. `augment.py` changes training
-batches, `corruptions/` makes or reads MNIST-C and CIFAR-10-C.
+module (mnist, fashion, svhn, cifar10) that lists its sources; `sources.py` fetches from the first
+one with unaltered data, `idx.py` reads MNIST's file format. `own.py` reads one's own images,
+`folder.py` those in folders, `picture.py` a single file, `labelled.py` those that choose a
+threshold. `augment.py` changes training batches, `corruptions/` makes or reads MNIST-C and
+CIFAR-10-C.
 """
 
 from ccat.data.augment import Augmentation
