@@ -51,7 +51,16 @@ from .objectives import (
     lowest_confidence,
     other_class_confidence,
 )
-from .rejection import Calibration, Confidence, Detection, Detector, Rejecting, Rejection
+from .rejection import (
+    Calibration,
+    Confidence,
+    Detection,
+    Detector,
+    PackError,
+    Rejecting,
+    Rejection,
+    pack,
+)
 from .threats import L0, L1, L2, THREATS, Condition, Frame, Linf, Threat
 from .training import (
     METHODS,
@@ -137,6 +146,8 @@ __all__ = [  # noqa: RUF022 (grouped by room)
     "Detector",
     "Rejecting",
     "Calibration",
+    "pack",
+    "PackError",
     # models
     "MODELS",
     "create_model",

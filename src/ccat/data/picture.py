@@ -35,6 +35,11 @@ FORMATS = {
 }
 ENDINGS = tuple(ending for endings in FORMATS.values() for ending in endings)
 MOST_PIXELS = 89_478_485  # of one picture, as Pillow's own limit: a square of 9459x9459
+RULE = (  # what `read_picture` does, for those who read pictures without ccat
+    "turn the picture upright (EXIF), lay transparent pixels on white, convert it to 8-bit grey (1 "
+    "channel) or RGB (3), crop the middle to the shape of image_shape (C, H, W), resize that with "
+    "Lanczos, divide by 255"
+)
 LEAST_SIDE = 4  # a side with fewer pixels shows nothing
 _BYTES = 16  # per pixel, that decoding and converting takes at most
 

@@ -1,6 +1,7 @@
 """Weights on disk: safetensors that also hold the architecture and the arguments of the model."""
 
 import os
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,18 @@ def described(model: nn.Module) -> tuple[dict[str, Tensor], dict[str, Any]]:
     if normalised:
         about |= {key: getattr(model, key).flatten().tolist() for key in ("mean", "std")}
     return inside.state_dict(), about
+
+
+def weights_sha256(model: nn.Module) -> str:
+    """Return the SHA-256 of the file that `save_model` makes of a model.
+
+    Of a model that `save_model` does not store, it is that of a file of its tensors alone.
+    """
+    try:
+        weights, about = described(model)
+    except ValueError:
+        weights, about = {**dict(model.named_parameters()), **dict(model.named_buffers())}, {}
+    return sha256(sealed.pack(weights, about)).hexdigest()
 
 
 def load_model(path: str | os.PathLike[str], factory: str | None = None) -> nn.Module:

@@ -6,6 +6,7 @@
 A rejection is a value that a run is made with, not a part of its recipe. Its judges are functions
 from images (and the probabilities the model gave them) to scores. `Rejecting` is a model together
 with what rejects, a threshold (`Calibration`) and the names of its classes: what is put to use.
+`pack` writes it to a file that runs without ccat.
 """
 
 from ccat import codec
@@ -13,6 +14,7 @@ from ccat.rejection.aware import Aware
 from ccat.rejection.calibration import Calibration
 from ccat.rejection.detection import Detection
 from ccat.rejection.detector import DETECTORS, Detector, fit
+from ccat.rejection.export import PackError, pack
 from ccat.rejection.features import features, usual_layers
 from ccat.rejection.protocol import CONFIDENCE, Confidence, Judge, OwnScore, Rejection
 from ccat.rejection.rejecting import REJECTED, Decision, Rejecting, load_classifier
@@ -37,10 +39,12 @@ __all__ = [
     "LocalDimension",
     "Mahalanobis",
     "OwnScore",
+    "PackError",
     "Rejecting",
     "Rejection",
     "features",
     "fit",
     "load_classifier",
+    "pack",
     "usual_layers",
 ]

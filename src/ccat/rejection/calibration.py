@@ -12,6 +12,7 @@ from ccat.evaluation.promise import NoPromise, promise
 
 Chosen = Literal["tpr", "risk", "given"]
 HIGHEST = 1 - 2.0**-53  # float64 cannot tell larger confidences from 1
+ROUNDINGS = 1e-12  # log-odds may differ by so much, relatively, between ways of computing them
 
 
 @dataclass(frozen=True)
@@ -118,12 +119,13 @@ def counted(chosen: Calibration, calibration: Outcome, *, in_odds: bool = True) 
 def tau_below(odds: float) -> float:
     """Return the τ just below a confidence, given by its log-odds, that accepts it.
 
-    The log-odds of τ lie below `odds` by a few roundings, so that the image that τ was chosen from
-    is accepted wherever log τ/(1−τ) is computed. Confidences beyond 1 − 2⁻⁵³, which float64 cannot
-    tell from 1, are all alike.
+    The log-odds of τ lie below `odds` by far more than roundings, so that the image that τ was
+    chosen from is accepted by whatever computes them. Confidences beyond 1 − 2⁻⁵³, which float64
+    cannot tell from 1, are all alike.
     """
-    tau = min(1 / (1 + math.exp(-odds)) if odds > -700 else 0.0, HIGHEST)
-    allowed = odds - 8 * math.ulp(odds)
+    odds = min(odds, 40.0)
+    allowed = odds - ROUNDINGS * max(1.0, abs(odds))
+    tau = min(1 / (1 + math.exp(-allowed)) if allowed > -700 else 0.0, HIGHEST)
     while tau > 0 and logit(tau) > allowed:
         tau = math.nextafter(tau, 0)
     return tau

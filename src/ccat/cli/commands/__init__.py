@@ -39,6 +39,9 @@ COMMANDS: dict[str, Command] = {
         "corrupt",
         "measure a run on corrupted test images: MNIST-C, CIFAR-10-C, published or generated",
     ),
+    "pack": Command(
+        "pack", "write a classifier that may abstain to one ONNX or PyTorch file, to deploy it"
+    ),
     "export": Command("export", "write the worst adversarial examples found"),
     "score": Command("score", "score adversarial examples computed elsewhere as one more attempt"),
     "calibrate": Command(
