@@ -16,6 +16,7 @@ from ccat.evaluation.outcome import highest_tpr
 from ccat.evaluation.promise import NoPromise
 from ccat.rejection import Calibration, Confidence, Rejecting
 from ccat.rejection.calibration import given, keeping, promising
+from ccat.rejection.rejecting import require_fit
 from ccat.runs import Run
 from ccat.runs.classifier import Thresholds
 
@@ -152,7 +153,7 @@ def _with(run: Run, about: Thresholds, chosen: Calibration) -> Rejecting:
     judges = run.rejection.judges(list(detectors))
     if not judges:
         raise PipelineError(f"{run.path} has no detector yet: `ccat attack {run.path}` fits them")
-    return Rejecting(
+    clf = Rejecting(
         run.training.model(),
         chosen,
         about.shape,
@@ -160,3 +161,9 @@ def _with(run: Run, about: Thresholds, chosen: Calibration) -> Rejecting:
         rejection=run.rejection,
         fitted={name: detectors[name] for name in judges[:1] if name in detectors},
     )
+    try:
+        require_fit(clf)
+    except (ValueError, RuntimeError) as wrong:
+        why = str(wrong).partition("\n")[0]
+        raise PipelineError(f"{run.path}: the model does not fit its data set ({why})") from wrong
+    return clf

@@ -198,6 +198,7 @@ class Rejecting(nn.Module):
         return REJECTION if label == REJECTED else self.classes[label]
 
     def extra_repr(self) -> str:
+        """Return what `repr` says besides the model: classes, shape, and threshold."""
         shape = "×".join(map(str, self.shape))
         return f"{len(self.classes)} classes, images {shape}, {self.calibration}"
 
@@ -278,19 +279,19 @@ def load_classifier(path: str | os.PathLike[str], factory: str | None = None) ->
         rejection = codec.decode(said["rejection"], Rejection)
         shape, classes = tuple(map(int, said["shape"])), tuple(map(str, said["classes"]))
         clf = Rejecting(model, calibration, shape, classes, rejection=rejection, fitted=fitted)
-        _try(clf)
+        require_fit(clf)
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as wrong:
         why = str(wrong).partition("\n")[0]
         raise ModelFileError(f"{path} holds a classifier that cannot decide ({why})") from wrong
     return clf
 
 
-def _try(clf: Rejecting) -> None:
-    """Decide on a blank image, and raise some error if that is not possible."""
+def require_fit(clf: Rejecting) -> None:
+    """Decide on a blank image, and raise an error if the parts of a classifier do not fit."""
     if math.prod(clf.shape) > 3 * MOST_SIZE**2:
         raise ValueError(f"images of shape {clf.shape} are too large")
     blank = torch.zeros(1, *clf.shape)
     answers = clf.predict_proba(blank).shape[1]
     if answers != len(clf.classes):
-        raise ValueError(f"it has {len(clf.classes)} names for {answers} classes")
+        raise ValueError(f"the model tells {answers} classes apart, not {len(clf.classes)}")
     clf.scores(blank)
