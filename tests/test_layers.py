@@ -66,6 +66,7 @@ RUN_FILES = {
     "checkpoint.safetensors",
     "model.safetensors",
     "trained.json",
+    "classifier.json",
     "timings.jsonl",
     "clean.safetensors",
     "lock.pid",

@@ -6,7 +6,7 @@ from pathlib import Path
 from ccat.catalog.zoo import is_zoo_name, zoo_path
 from ccat.errors import PipelineError
 from ccat.pipeline.classifier import classifier
-from ccat.rejection import Rejecting, load_classifier
+from ccat.rejection import Calibration, Confidence, Rejecting, load_classifier
 from ccat.rejection.calibration import given
 from ccat.runs import Run
 
@@ -32,7 +32,9 @@ def load(
 
     Raises:
         RunError, ModelFileError: If there is nothing to load, or it is damaged.
-        PipelineError: If a run has no threshold and no data to choose one by.
+        DataUnavailableError: If a run has no threshold yet, and its data are not here.
+        PipelineError: If there are too few images to choose a threshold by.
+        ValueError: If tau or the TPR is out of range.
     """
     path = zoo_path(str(source)) if is_zoo_name(source) else Path(source)
     if not path.is_file():
@@ -42,4 +44,6 @@ def load(
             f"{path} holds one threshold; give tau, or load the run to choose a TPR"
         )
     clf = load_classifier(path, factory)
-    return clf if tau is None else clf.at(given(tau))
+    if tau is None:
+        return clf
+    return clf.at(given(tau) if isinstance(clf.rejection, Confidence) else Calibration(tau))

@@ -1,7 +1,7 @@
 """Labelled images for a classifier that is in use: in the shape that it takes, by class name.
 
 more.npz: arrays images, bytes (N, H, W), (N, H, W, C) or (N, C, H, W), and labels (N,)
-more/cat/*.png, more/dog/*.jpg: a folder per class; all pictures are taken
+more/cat/*.png, more/dog/*.jpg: a folder per class; all pictures below it are taken
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ import numpy as np
 from ccat.data.images import Images
 from ccat.data.npz import read_npz
 from ccat.data.own import bytes_and_labels
-from ccat.data.picture import ENDINGS, read_picture
+from ccat.data.picture import pictures_in, read_picture
 
 
 def load_labelled(path: Path, classes: Sequence[str], shape: Sequence[int]) -> Images:
@@ -51,10 +51,7 @@ def _from_folders(path: Path, classes: Sequence[str], shape: Sequence[int]) -> I
         )
     channels, height, width = shape
     files = [
-        (file, label)
-        for label, name in enumerate(classes)
-        for file in sorted((path / name).glob("*"))
-        if file.suffix.lower() in ENDINGS
+        (file, label) for label, name in enumerate(classes) for file in pictures_in(path / name)
     ]
     if not files:
         raise ValueError(f"{path} has no pictures in folders named {', '.join(classes)}")

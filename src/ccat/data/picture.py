@@ -115,6 +115,14 @@ def read_header(file: str | Path) -> Header:
         return _header(picture)
 
 
+def pictures_in(folder: Path) -> list[Path]:
+    """Return the picture files of a folder and of those below it, by name; hidden ones are not."""
+    found = (one for one in folder.rglob("*") if one.suffix.lower() in ENDINGS and one.is_file())
+    return sorted(
+        one for one in found if not any(part[0] == "." for part in one.relative_to(folder).parts)
+    )
+
+
 @contextmanager
 def _opened(file: Path) -> Iterator[Image.Image]:
     """Open a file, check its header, and name the file in whatever goes wrong."""

@@ -16,6 +16,7 @@ from ccat.evaluation.outcome import highest_tpr
 from ccat.evaluation.promise import NoPromise
 from ccat.rejection import Calibration, Confidence, Rejecting
 from ccat.rejection.calibration import given, keeping, promising
+from ccat.rejection.rejecting import require_fit
 from ccat.runs import Run
 from ccat.runs.classifier import Thresholds
 
@@ -28,24 +29,27 @@ def classifier(run: Run, tpr: float | None = None, tau: float | None = None) -> 
 
     Args:
         run: A trained run.
-        tpr: Choose the threshold that keeps this share of correct answers.
+        tpr: Choose the threshold that keeps this share of correct answers: of the images that the
+            run was calibrated on if it is stored for this share, otherwise of the run's own.
         tau: Use this threshold. By default it is the one that `ccat calibrate` stored, or the one
             for a true positive rate of 99 %.
 
     Raises:
-        PipelineError: If there is no threshold and no data to choose it by.
+        PipelineError: If there are too few images to choose a threshold by.
+        DataUnavailableError: If nothing is stored, and the run's data are not here.
     """
     if tpr is not None and tau is not None:
         raise PipelineError("choose a threshold by its TPR or give tau, not both")
     stored = run.classifier.read()
-    if stored is None:
-        stored = thresholds(run, TPR if tpr is None else tpr)
-    chosen = stored.chosen
     if tau is not None:
-        chosen = given(tau) if isinstance(run.rejection, Confidence) else Calibration(tau)
-    elif tpr is not None:
-        chosen = stored.at(tpr) or thresholds(run, tpr).chosen
-    return _with(run, stored, chosen)
+        confident = isinstance(run.rejection, Confidence)
+        return _with(run, stored or _about(run), given(tau) if confident else Calibration(tau))
+    if stored is not None:
+        known = stored.chosen if tpr is None else stored.at(tpr)
+        if known is not None:
+            return _with(run, stored, known)
+    found = thresholds(run, TPR if tpr is None else tpr)
+    return _with(run, found, found.chosen)
 
 
 def thresholds(run: Run, tpr: float = TPR) -> Thresholds:
@@ -56,12 +60,7 @@ def thresholds(run: Run, tpr: float = TPR) -> Thresholds:
     """
     first = _about(run)
     outcome = scored(_with(run, first, first.chosen), calibration_images(run))
-    chosen = _chosen(run, outcome, tpr)
-    others = []
-    for other in TPRS:
-        with suppress(ValueError):
-            others.append(_keeping(run, outcome, other))
-    return replace(first, chosen=chosen, others=tuple(others))
+    return replace(first, chosen=_chosen(run, outcome, tpr), others=_others(run, outcome))
 
 
 def scored(clf: Rejecting, images: Images) -> Outcome:
@@ -93,23 +92,21 @@ def calibrate(
     Raises:
         PipelineError: If there are too few images.
     """
-    known = run.classifier.read()
-    about = known or _about(run)
+    if risk is not None and not isinstance(run.rejection, Confidence):
+        raise PipelineError(
+            f"{run.path} rejects by a detector, whose scores have no scale that thresholds could "
+            f"be fixed on beforehand: choose one by --tpr"
+        )
+    about = run.classifier.read() or _about(run)
     clf = _with(run, about, about.chosen)
     images = calibration_images(run) if on is None else load_labelled(on, clf.classes, clf.shape)
     outcome = scored(clf, images)
     if risk is None:
         chosen: Calibration | NoPromise = _chosen(run, outcome, TPR if tpr is None else tpr)
-    elif isinstance(run.rejection, Confidence):
-        chosen = promising(outcome, risk, confidence)
     else:
-        raise PipelineError(
-            f"{run.path} rejects by a detector, whose scores have no scale that thresholds could "
-            f"be fixed on beforehand: choose one by --tpr"
-        )
+        chosen = promising(outcome, risk, confidence)
     if isinstance(chosen, Calibration):
-        others = known.others if known else ()
-        run.classifier.save(replace(about, chosen=chosen, others=others))
+        run.classifier.save(replace(about, chosen=chosen, others=_others(run, outcome)))
     return chosen
 
 
@@ -134,6 +131,15 @@ def _chosen(run: Run, outcome: Outcome, tpr: float) -> Calibration:
         raise PipelineError(f"{run.path}: {few}{advice}") from few
 
 
+def _others(run: Run, outcome: Outcome) -> tuple[Calibration, ...]:
+    """Return thresholds for all usual TPRs that so many images support."""
+    found = []
+    for tpr in TPRS:
+        with suppress(ValueError):
+            found.append(_keeping(run, outcome, tpr))
+    return tuple(found)
+
+
 def _keeping(run: Run, outcome: Outcome, tpr: float) -> Calibration:
     return keeping(outcome, tpr, in_odds=isinstance(run.rejection, Confidence))
 
@@ -147,7 +153,7 @@ def _with(run: Run, about: Thresholds, chosen: Calibration) -> Rejecting:
     judges = run.rejection.judges(list(detectors))
     if not judges:
         raise PipelineError(f"{run.path} has no detector yet: `ccat attack {run.path}` fits them")
-    return Rejecting(
+    clf = Rejecting(
         run.training.model(),
         chosen,
         about.shape,
@@ -155,3 +161,9 @@ def _with(run: Run, about: Thresholds, chosen: Calibration) -> Rejecting:
         rejection=run.rejection,
         fitted={name: detectors[name] for name in judges[:1] if name in detectors},
     )
+    try:
+        require_fit(clf)
+    except (ValueError, RuntimeError) as wrong:
+        why = str(wrong).partition("\n")[0]
+        raise PipelineError(f"{run.path}: the model does not fit its data set ({why})") from wrong
+    return clf

@@ -8,7 +8,7 @@ import numpy as np
 
 from ccat.checks import require_number
 from ccat.evaluation.outcome import Outcome, threshold
-from ccat.evaluation.promise import NoPromise, promise
+from ccat.evaluation.promise import NoPromise, lattice, promise
 
 Chosen = Literal["tpr", "risk", "given"]
 HIGHEST = 1 - 2.0**-53  # float64 cannot tell larger confidences from 1
@@ -98,11 +98,14 @@ def promising(calibration: Outcome, risk: float, confidence: float) -> Calibrati
         risk: The largest share of wrong answers among accepted ones.
         confidence: The probability with which the promise holds.
     """
-    odds = np.clip(calibration.score, -700, 700)
-    found = promise(Outcome(calibration.wrong, 1 / (1 + np.exp(-odds))), risk, confidence)
+    shares = 1 / (1 + np.exp(-np.clip(calibration.score, -700, 700)))
+    points = {logit(tau): tau for tau in np.minimum(lattice(shares, risk, confidence), HIGHEST)}
+    # Tested in log-odds, as decisions are made: near 1, confidences in float64 are coarser.
+    found = promise(calibration, risk, confidence, grid=list(points))
+    tau = float(points[found.tau])
     if isinstance(found, NoPromise):
-        return found
-    return counted(Calibration(min(found.tau, HIGHEST), "risk", risk, confidence), calibration)
+        return replace(found, tau=tau)
+    return counted(Calibration(tau, "risk", risk, confidence), calibration)
 
 
 def counted(chosen: Calibration, calibration: Outcome, *, in_odds: bool = True) -> Calibration:

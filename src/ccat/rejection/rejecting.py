@@ -18,16 +18,20 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ccat import codec, sealed
+from ccat.checks import require_number
 from ccat.data.images import to_floats
+from ccat.data.own import MOST_SIZE
 from ccat.evaluation.watch import Calibrated, Watched, watch
 from ccat.files import write_whole
 from ccat.models.errors import ModelFileError
 from ccat.models.files import built, described, read_weights
+from ccat.rejection.arrays import require_images, to_images
 from ccat.rejection.calibration import Calibration
 from ccat.rejection.protocol import Confidence, Judge, Rejection, Tensors
 
 SCHEMA = 1  # of the part of a file that makes a model a classifier
 REJECTED = -1
+REJECTION = "rejected"  # what this label is called
 _BATCH = 250
 _MODEL, _JUDGE = "model.", "judge."
 
@@ -56,6 +60,9 @@ class Rejecting(nn.Module):
         classes: The names of the K classes, in the order of their labels.
         rejection: What rejects: by default answers of low confidence.
         fitted: The tensors of the judge that decides, if the rejection was fitted.
+
+    Raises:
+        ValueError: If these do not fit together; the message says what does not.
     """
 
     def __init__(
@@ -76,6 +83,12 @@ class Rejecting(nn.Module):
         self.rejection = rejection or Confidence()
         self.fitted = dict(fitted or {})
         self._judges: dict[torch.device, Judge] = {}
+        if len(self.shape) != 3 or min(self.shape) < 1:
+            raise ValueError(f"images are of a shape (C, H, W), not {self.shape}")
+        if REJECTION in self.classes:
+            raise ValueError(f"a class is called {REJECTION!r}, as answers are that are rejected")
+        if isinstance(self.rejection, Confidence):
+            require_number("tau", self.tau, 0, 1, low_too=True, high_too=True)
         self.eval()
 
     @property
@@ -85,23 +98,18 @@ class Rejecting(nn.Module):
 
     def at(self, calibration: Calibration) -> "Rejecting":
         """Return the same classifier with another threshold; both share the model."""
-        return Rejecting(
-            self.model,
-            calibration,
-            self.shape,
-            self.classes,
-            rejection=self.rejection,
-            fitted=self.fitted,
-        )
+        parts = self.model, calibration, self.shape, self.classes
+        return Rejecting(*parts, rejection=self.rejection, fitted=self.fitted)
 
     def forward(self, images: Tensor, tau: Tensor | None = None) -> Decision:
         """Decide on images (N, C, H, W), as bytes or as floats in [0,1].
 
         Args:
-            images: Of the shape that the classifier takes.
+            images: Of the shape that the classifier takes. Whether floats lie in [0,1] is checked
+                unless the classifier is compiled.
             tau: Another threshold than its own, for this call.
         """
-        images = to_floats(self._checked(images))
+        images = self._floats(require_images(images, self.shape))
         logits = self.model(images)
         odds = log_odds(logits)
         labels = logits.argmax(1)
@@ -115,9 +123,9 @@ class Rejecting(nn.Module):
         CPU, computed in batches.
         """
         labels, scores = [], []
-        for part in torch.split(self._checked(images), _BATCH):
+        for part in torch.split(require_images(images, self.shape), _BATCH):
             with torch.no_grad():
-                x = to_floats(part.to(self.device))
+                x = self._floats(part.to(self.device))
                 logits = self.model(x)
                 scores.append(self._scores(x, logits, log_odds(logits)).cpu())
                 labels.append(logits.argmax(1).cpu())
@@ -129,14 +137,16 @@ class Rejecting(nn.Module):
         Args:
             images: Bytes, or floats in [0,1], of shape (N, C, H, W), (N, H, W, C) or (N, H, W).
         """
-        return np.concatenate([one.labels.cpu().numpy() for one in self._decisions(images)])
+        with torch.no_grad():
+            parts = [self(part.to(self.device)).labels.cpu() for part in self._parts(images)]
+        return torch.cat(parts).numpy()
 
     def predict_proba(self, images: Any) -> NDArray[np.float64]:
         """Return the model's probabilities (N, K) of an array of images, as `predict` takes it."""
         with torch.no_grad():
             parts = [
-                self.model(to_floats(part.to(self.device))).double().softmax(1).cpu().numpy()
-                for part in torch.split(self._tensor(images), _BATCH)
+                self.model(self._floats(part.to(self.device))).cpu().double().softmax(1).numpy()
+                for part in self._parts(images)
             ]
         return np.concatenate(parts)
 
@@ -148,7 +158,8 @@ class Rejecting(nn.Module):
             delta: The probability of a false alarm, over all time.
 
         Raises:
-            ValueError: If the threshold was given, so that no rate is known for it.
+            ValueError: If the threshold was given, so that no rate is known for it, or the stream
+                does not consist of booleans.
         """
         if not self.calibration.images:
             raise ValueError(
@@ -156,7 +167,12 @@ class Rejecting(nn.Module):
                 "`ccat calibrate`"
             )
         rate = Calibrated(self.calibration.rejected, self.calibration.images)
-        return watch(~np.asarray(accepted, dtype=bool), rate, delta)
+        stream = np.asarray(accepted.cpu() if isinstance(accepted, Tensor) else accepted)
+        if stream.dtype != np.bool_ and len(stream):
+            raise ValueError(
+                f"monitor takes whether each image was accepted, as booleans, not {stream.dtype}"
+            )
+        return watch(~stream.astype(np.bool_), rate, delta)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one safetensors file, which `ccat.load` reads, whole or not at all.
@@ -179,9 +195,10 @@ class Rejecting(nn.Module):
 
     def name(self, label: int) -> str:
         """Return what a label is called: the name of its class, or "rejected"."""
-        return "rejected" if label == REJECTED else self.classes[label]
+        return REJECTION if label == REJECTED else self.classes[label]
 
     def extra_repr(self) -> str:
+        """Return what `repr` says besides the model: classes, shape, and threshold."""
         shape = "×".join(map(str, self.shape))
         return f"{len(self.classes)} classes, images {shape}, {self.calibration}"
 
@@ -190,51 +207,32 @@ class Rejecting(nn.Module):
         """Where the model is."""
         return next((one.device for one in self.model.parameters()), torch.device("cpu"))
 
-    def _decisions(self, images: Any) -> list[Decision]:
-        with torch.no_grad():
-            return [
-                self(part.to(self.device)) for part in torch.split(self._tensor(images), _BATCH)
-            ]
+    def _parts(self, images: Any) -> tuple[Tensor, ...]:
+        return torch.split(to_images(images, self.shape), _BATCH)
 
     def _cut(self, odds: Tensor, tau: Tensor | None) -> Tensor:
         """Return the threshold on the scale of the scores."""
         given = torch.as_tensor(self.tau if tau is None else tau, dtype=odds.dtype).to(odds.device)
-        return given.logit() if isinstance(self.rejection, Confidence) else given
+        if not isinstance(self.rejection, Confidence):
+            return given
+        if tau is not None and not torch.compiler.is_compiling():
+            for one in given.flatten().tolist():
+                require_number("tau", one, 0, 1, low_too=True, high_too=True)
+        return given.logit()
 
     def _scores(self, images: Tensor, logits: Tensor, odds: Tensor) -> Tensor:
         if isinstance(self.rejection, Confidence):
             return odds
         if images.device not in self._judges:
-            (judge,) = self.rejection.load(self.model, self.fitted, images[:1]).values()
+            blank = images.new_zeros(1, *self.shape)
+            (judge,) = self.rejection.load(self.model, self.fitted, blank).values()
             self._judges[images.device] = judge
         return self._judges[images.device](images, logits.softmax(1).cpu()).to(odds)
 
-    def _tensor(self, images: Any) -> Tensor:
-        """Return an array of images as (N, C, H, W), whichever way its axes are ordered."""
-        x = torch.as_tensor(np.asarray(images) if not isinstance(images, Tensor) else images)
-        channels, height, width = self.shape
-        if x.ndim == 3 and channels == 1:
-            x = x[:, None]
-        elif x.ndim == 4 and tuple(x.shape[1:]) == (height, width, channels) != self.shape:
-            x = x.permute(0, 3, 1, 2)
-        return self._checked(x)
-
-    def _checked(self, images: Tensor) -> Tensor:
-        if tuple(images.shape[1:]) != self.shape:
-            raise ValueError(
-                f"this classifier takes images of shape (N, {', '.join(map(str, self.shape))}), "
-                f"not {tuple(images.shape)}"
-            )
-        if images.dtype != torch.uint8 and not torch.compiler.is_compiling():
-            if not images.is_floating_point():
-                raise ValueError(f"images must be bytes or floats in [0,1], not {images.dtype}")
-            if len(images) and not (images.amin() >= 0 and images.amax() <= 1):
-                low, high = images.amin().item(), images.amax().item()
-                raise ValueError(
-                    f"images as floats must lie in [0,1], but reach from {low:g} to {high:g}: "
-                    f"divide bytes by 255, or hand them over as uint8"
-                )
-        return images
+    def _floats(self, images: Tensor) -> Tensor:
+        """Return images as the model takes them: in [0,1], and of the precision of its weights."""
+        weights = [one for one in self.model.parameters() if one.is_floating_point()]
+        return to_floats(images).to(weights[0].dtype if weights else torch.float32)
 
 
 def log_odds(logits: Tensor) -> Tensor:
@@ -281,6 +279,20 @@ def load_classifier(path: str | os.PathLike[str], factory: str | None = None) ->
         calibration = codec.decode(said["calibration"], Calibration)
         rejection = codec.decode(said["rejection"], Rejection)
         shape, classes = tuple(map(int, said["shape"])), tuple(map(str, said["classes"]))
-        return Rejecting(model, calibration, shape, classes, rejection=rejection, fitted=fitted)
-    except (KeyError, TypeError, ValueError, AttributeError) as wrong:
-        raise ModelFileError(f"{path} says nothing sensible of its classifier ({wrong})") from wrong
+        clf = Rejecting(model, calibration, shape, classes, rejection=rejection, fitted=fitted)
+        require_fit(clf)
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as wrong:
+        why = str(wrong).partition("\n")[0]
+        raise ModelFileError(f"{path} holds a classifier that cannot decide ({why})") from wrong
+    return clf
+
+
+def require_fit(clf: Rejecting) -> None:
+    """Decide on a blank image, and raise an error if the parts of a classifier do not fit."""
+    if math.prod(clf.shape) > 3 * MOST_SIZE**2:
+        raise ValueError(f"images of shape {clf.shape} are too large")
+    blank = torch.zeros(1, *clf.shape)
+    answers = clf.predict_proba(blank).shape[1]
+    if answers != len(clf.classes):
+        raise ValueError(f"the model tells {answers} classes apart, not {len(clf.classes)}")
+    clf.scores(blank)

@@ -20,22 +20,27 @@ def measured(plain: Mapping[str, Any]) -> str:
     ]
     for number, attacked in enumerate(evaluations[0]["attacks"]):
         pooled = [one["attacks"][number]["pooled"] for one in evaluations]
-        images = f", {pooled[0]['examples']} images"
-        name = f"RErr {_condition(attacked['condition'])}{images}"
-        rows.append([name, *(_interval(one["rates"]["robust_error"]) for one in pooled)])
+        name = f"{_attacked(attacked['condition'])}, {pooled[0]['examples']} images"
+        rows.append([name, *(_interval(next(iter(one["rates"].values()))) for one in pooled)])
     for number, proved in enumerate(evaluations[0]["certificates"]):
         bounds = [one["certificates"][number] for one in evaluations]
-        name = f"RErr {_condition(proved['condition'])} at most, {proved['examples']} images"
+        name = f"{_attacked(proved['condition'])} at most, {proved['examples']} images"
         rows.append([name, *(_interval(one["upper"]) for one in bounds)])
-    return f"{markdown(head, rows)}\n\nIn %, with 95 % intervals. RErr is what attacks found."
+    about = "In %, with 95 % intervals. “At most” is proved, the rest is what attacks found."
+    return f"{markdown(head, rows)}\n\n{about}"
 
 
-def _condition(plain: Mapping[str, Any]) -> str:
-    """Return the name of a condition, such as Linf:0.3 or distal:Linf:0.3."""
-    on_noise = plain["source"] == "noise"
-    return f"{'distal:' * on_noise}{plain['threat']}"
+def _attacked(condition: Mapping[str, Any]) -> str:
+    """Return the first rate that is measured under a condition, and the condition."""
+    if condition["goal"] == "rejection":
+        return f"availability within {condition['threat']}"
+    if condition["source"] == "noise":
+        return f"accepted noise within {condition['threat']}"
+    return f"RErr within {condition['threat']}"
 
 
-def _interval(rate: Mapping[str, float]) -> str:
-    low, high = (percent(rate[end]) for end in ("low", "high"))
-    return f"{percent(rate['value'])} ({low}–{high})"
+def _interval(rate: Mapping[str, float | None]) -> str:
+    value, low, high = (rate[part] for part in ("value", "low", "high"))
+    if value is None or low is None or high is None:
+        return "–"
+    return f"{percent(value)} ({percent(low)}–{percent(high)})"

@@ -36,6 +36,7 @@ def problems(run: Run) -> Iterator[str]:
     tried(run.training.log)
     if run.training.trained and tried(lambda: run.training.weights):
         tried(run.planted.read)
+        tried(run.classifier.read)
     tried(run.training.checkpoint)
     tried(run.plan.asked)
     tried(lambda: list(run.attempts.all()))

@@ -3,6 +3,7 @@
 import sys
 from argparse import Namespace
 
+from ccat.cli.options.calibrate import CONFIDENCE
 from ccat.cli.values import run_named
 from ccat.evaluation.promise import NoPromise
 from ccat.pipeline.classifier import calibrate
@@ -10,9 +11,12 @@ from ccat.pipeline.classifier import calibrate
 
 def run(options: Namespace) -> None:
     """Choose, store and print the threshold; exit code 1 if the risk cannot be promised."""
+    if options.confidence is not None and options.risk is None:
+        raise ValueError("--confidence belongs to --risk: a TPR is kept, not promised")
+    confidence = CONFIDENCE if options.confidence is None else options.confidence
     one = run_named(options.run)
     with one.writing():
-        chosen = calibrate(one, options.tpr, options.risk, options.confidence, options.on)
+        chosen = calibrate(one, options.tpr, options.risk, confidence, options.on)
     if isinstance(chosen, NoPromise):
         print(f"{chosen.sentence}. Nothing was stored.")
         sys.exit(1)

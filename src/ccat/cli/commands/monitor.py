@@ -3,6 +3,7 @@
 import csv
 import sys
 from argparse import Namespace
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import numpy as np
 from ccat.cli.commands.predict import COLUMNS
 from ccat.cli.values import classifier_named
 from ccat.evaluation.watch import Watched
+from ccat.rejection import Rejecting
+from ccat.rejection.rejecting import REJECTION
 
 ENDINGS = (".svg", ".png", ".pdf")
 _MOST = 1 << 31  # bytes of a log
@@ -21,7 +24,8 @@ def run(options: Namespace) -> None:
     if options.plot is not None and options.plot.suffix not in ENDINGS:
         raise ValueError(f"--plot writes {', '.join(ENDINGS)}, not {options.plot}")
     clf = classifier_named(options.source)
-    rows = sorted(row for log in options.log for row in _read(log, clf.tau))
+    rows = [row for log in options.log for row in _read(log, clf)]
+    rows.sort(key=lambda row: row[0])  # by time alone: what came at once stays in its order
     if not rows:
         raise ValueError(f"{options.log[0]} has no decisions yet")
     watched = clf.monitor(np.array([accepted for _, accepted in rows]), options.delta)
@@ -36,35 +40,50 @@ def run(options: Namespace) -> None:
         sys.exit(1)
 
 
-def _read(log: Path, tau: float) -> list[tuple[datetime, bool]]:
+def _read(log: Path, clf: Rejecting) -> list[tuple[datetime, bool]]:
     """Return the time of each decision of a log, and whether it was accepted."""
     if not log.is_file():
         raise ValueError(f"there is no log {log}")
     if log.stat().st_size > _MOST:
         raise ValueError(f"{log} is larger than {_MOST >> 30} GiB: split it")
-    found = []
-    with log.open(newline="", encoding="utf-8", errors="replace") as file:
+    with log.open(newline="", encoding="utf-8-sig", errors="replace") as file:
         table = csv.DictReader(file)
-        if missing := set(COLUMNS) - set(table.fieldnames or ()):
-            raise ValueError(
-                f"{log} has no column {min(missing)}: monitor reads what `ccat predict --format "
-                f"csv` writes"
-            )
-        for row in table:
-            where = f"{log}, line {table.line_num}"
-            try:
-                when, used = datetime.fromisoformat(row["time"]), float(row["tau"])
-            except (TypeError, ValueError):
-                raise ValueError(f"{where}: the time or tau cannot be read") from None
-            if when.tzinfo is None:
-                raise ValueError(f"{where}: the time {row['time']} names no time zone")
-            if used != tau:
+        try:
+            if missing := [name for name in COLUMNS if name not in (table.fieldnames or ())]:
                 raise ValueError(
-                    f"{where} was decided with tau {used!r}, and the classifier's is {tau!r}: a "
-                    f"log is compared with the threshold that made it"
+                    f"{log} has no column {missing[0]}: monitor reads what `ccat predict --format "
+                    f"csv` writes"
                 )
-            found.append((when, row["label"] != "rejected"))
-    return found
+            known = {*clf.classes, REJECTION}
+            return [
+                _decision(row, f"{log}, line {table.line_num}", clf.tau, known) for row in table
+            ]
+        except csv.Error as broken:
+            raise ValueError(f"{log}, line {table.line_num}: {broken}") from broken
+
+
+def _decision(
+    row: Mapping[str, str | None], where: str, tau: float, known: set[str]
+) -> tuple[datetime, bool]:
+    """Return the time of a decision, and whether it was accepted."""
+    try:
+        when, used = datetime.fromisoformat(row["time"] or ""), float(row["tau"] or "")
+    except ValueError:
+        raise ValueError(f"{where}: the time or tau cannot be read") from None
+    if when.tzinfo is None:
+        raise ValueError(f"{where}: the time {row['time']} names no time zone")
+    if used != tau:
+        raise ValueError(
+            f"{where} was decided with tau {used!r}, and the classifier's is {tau!r}: begin a "
+            f"log anew when the threshold changes, and decide with the one that `ccat calibrate` "
+            f"chose"
+        )
+    if row["label"] not in known:
+        raise ValueError(
+            f"{where}: the label {row['label']!r} is neither {REJECTION!r} nor one of the "
+            f"classifier's {len(known) - 1} classes"
+        )
+    return when, row["label"] != REJECTION
 
 
 def _draw(watched: Watched, path: Path) -> None:

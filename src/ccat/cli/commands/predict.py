@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from ccat.cli.values import classifier_named, device_of
 from ccat.data import PictureError, read_picture
-from ccat.data.picture import ENDINGS
+from ccat.data.picture import ENDINGS, pictures_in
 from ccat.progress import ProgressBar
-from ccat.rejection import Rejecting
+from ccat.rejection import Confidence, Rejecting
+from ccat.rejection.rejecting import REJECTION
 
 COLUMNS = ("time", "picture", "label", "confidence", "tau")
 _BATCH = 64
@@ -30,7 +31,9 @@ def run(options: Namespace) -> None:
     table = csv.writer(sys.stdout, lineterminator="\n")
     if options.format == "csv":
         table.writerow(COLUMNS)
-    longest = max((len(str(file)) for file in files), default=0)
+    names = (*clf.classes, REJECTION)
+    widths = [max(map(len, map(str, column)), default=0) for column in (files, names)]
+    by = "" if isinstance(clf.rejection, Confidence) else f" of {clf.rejection.title}"
     bar, done = ProgressBar("predict"), 0
     for start in range(0, len(files), _BATCH):
         some = files[start : start + _BATCH]
@@ -41,7 +44,8 @@ def run(options: Namespace) -> None:
             elif options.format == "json":
                 print(json.dumps(dict(zip(COLUMNS, row, strict=True))))
             else:
-                print(f"{file!s:<{longest}}  {label}  {confidence:.4f}  (τ {clf.tau:.4f})")
+                place, answer = f"{file!s:<{widths[0]}}", f"{label:<{widths[1]}}"
+                print(f"{place}  {answer}  {confidence:.6f}  (τ{by} {clf.tau:.6f})")
         done += len(some)
         if len(files) > _MANY:
             bar(done, len(files), f"{done} of {len(files)} pictures")
@@ -57,7 +61,7 @@ def _files(named: Sequence[Path]) -> tuple[list[Path], list[str]]:
     for path in named:
         if not path.is_dir():
             files.append(path)
-        elif found := sorted(one for one in path.rglob("*") if one.suffix.lower() in ENDINGS):
+        elif found := pictures_in(path):
             files += found
         else:
             unfit.append(f"{path} holds no pictures ({', '.join(ENDINGS)})")
@@ -73,7 +77,7 @@ def _decided(
     for file in files:
         try:
             read.append((file, read_picture(file, channels, (height, width))))
-        except PictureError as wrong:
+        except (PictureError, OSError) as wrong:
             unfit.append(str(wrong))
     if not read:
         return

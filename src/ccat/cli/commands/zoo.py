@@ -43,8 +43,12 @@ def _card(name: str) -> str:
         markdown(["recipe", ""], [[key, str(value)] for key, value in fields.items()]),
     ]
     if (stored := one.classifier.read()) is not None:
-        rows = [[f"{chosen.level:g}", f"{chosen.tau:.6g}", str(chosen)] for chosen in stored.others]
-        parts.append(markdown(["TPR", "τ", "on the calibration images"], rows))
+        rows = [
+            [f"{one.level:g}", f"{one.tau:.6g}", *map(str, (one.images, one.rejected, one.wrong))]
+            for one in stored.others
+        ]
+        head = ["TPR", "τ", "calibration images", "rejected", "accepted and wrong"]
+        parts.append(markdown(head, rows))
     if (evaluation := one.evaluation()) is not None:
         parts.append(measured(evaluation))
     return "\n\n".join(parts)

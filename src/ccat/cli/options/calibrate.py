@@ -5,6 +5,8 @@ from pathlib import Path
 
 from ccat.cli.options import add_trust, share
 
+CONFIDENCE = 0.95  # of a promised risk
+
 
 def add_options(command: ArgumentParser) -> None:
     """Add the command's options."""
@@ -19,8 +21,7 @@ def add_options(command: ArgumentParser) -> None:
     command.add_argument(
         "--confidence",
         type=share,
-        default=0.95,
-        help="with this probability over the calibration images (default: 0.95)",
+        help=f"with this probability over the calibration images (default: {CONFIDENCE})",
     )
     command.add_argument(
         "--on",
