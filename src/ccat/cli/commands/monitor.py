@@ -21,7 +21,8 @@ def run(options: Namespace) -> None:
     if options.plot is not None and options.plot.suffix not in ENDINGS:
         raise ValueError(f"--plot writes {', '.join(ENDINGS)}, not {options.plot}")
     clf = classifier_named(options.source)
-    rows = sorted(row for log in options.log for row in _read(log, clf.tau))
+    rows = [row for log in options.log for row in _read(log, clf.tau)]
+    rows.sort(key=lambda row: row[0])  # stable: decisions of one moment keep their order
     if not rows:
         raise ValueError(f"{options.log[0]} has no decisions yet")
     watched = clf.monitor(np.array([accepted for _, accepted in rows]), options.delta)

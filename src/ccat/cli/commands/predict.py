@@ -16,7 +16,7 @@ from ccat.cli.values import classifier_named, device_of
 from ccat.data import PictureError, read_picture
 from ccat.data.picture import ENDINGS
 from ccat.progress import ProgressBar
-from ccat.rejection import Rejecting
+from ccat.rejection import REJECTED, Rejecting
 
 COLUMNS = ("time", "picture", "label", "confidence", "tau")
 _BATCH = 64
@@ -31,6 +31,7 @@ def run(options: Namespace) -> None:
     if options.format == "csv":
         table.writerow(COLUMNS)
     longest = max((len(str(file)) for file in files), default=0)
+    widest = max(map(len, (*clf.classes, clf.name(REJECTED))))
     bar, done = ProgressBar("predict"), 0
     for start in range(0, len(files), _BATCH):
         some = files[start : start + _BATCH]
@@ -41,7 +42,7 @@ def run(options: Namespace) -> None:
             elif options.format == "json":
                 print(json.dumps(dict(zip(COLUMNS, row, strict=True))))
             else:
-                print(f"{file!s:<{longest}}  {label}  {confidence:.4f}  (τ {clf.tau:.4f})")
+                print(f"{file!s:<{longest}}  {label:<{widest}}  {confidence:.4f}  (τ {clf.tau:.4f})")
         done += len(some)
         if len(files) > _MANY:
             bar(done, len(files), f"{done} of {len(files)} pictures")
