@@ -1,7 +1,18 @@
 """The public names, which ccat/__init__.py imports when they are first used."""
 
 from . import extensions, rejection
-from .api import Checked, Result, attack, check, evaluate, evaluate_stored, load
+from .api import (
+    Checked,
+    Comparison,
+    Result,
+    attack,
+    check,
+    compare,
+    evaluate,
+    evaluate_stored,
+    load,
+    write_report,
+)
 from .attacking import Case
 from .attacks import (
     APGD,
@@ -91,6 +102,9 @@ __all__ = [  # noqa: RUF022 (grouped by room)
     "evaluate",
     "evaluate_stored",
     "Result",
+    "compare",
+    "Comparison",
+    "write_report",
     "check",
     "Checked",
     "load",

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from types import MappingProxyType
 
@@ -20,6 +19,7 @@ from ccat.api.inputs import (
     require_logits,
     split,
 )
+from ccat.api.result import Result
 from ccat.attacking import (
     BLOCK,
     Attempt,
@@ -50,48 +50,13 @@ from ccat.engine import Here
 from ccat.errors import PipelineError
 from ccat.evaluation.evaluate import evaluate as evaluate_outcomes
 from ccat.evaluation.metrics import threshold
-from ccat.evaluation.results import Evaluation, RunOutcomes
+from ccat.evaluation.results import RunOutcomes
 from ccat.models.predict import probabilities
 from ccat.progress import Progress, ProgressBar
 from ccat.rejection import Confidence, Judge, OwnScore, Rejection
-from ccat.report import as_markdown, tables
 from ccat.threats import Threat
 
 _BATCH = 500  # images that a score of your own gets at once
-
-
-@dataclass(frozen=True, eq=False)
-class Result:
-    """What an evaluation measured.
-
-    `adversarial` holds, by threat, the worst case of every attacked image: the image itself where
-    no attack succeeded. Under "reject Linf:0.3" it is what the classifier is least sure of.
-    """
-
-    outcomes: RunOutcomes
-    evaluation: Evaluation
-    adversarial: Mapping[str, Tensor]
-
-    def at(self, tpr: float = 0.99, tau: float | None = None) -> "Result":
-        """Return the same at another threshold; nothing is attacked again."""
-        evaluation = evaluate_outcomes(self.outcomes, tpr, tau)
-        return Result(self.outcomes, evaluation, self.adversarial)
-
-    def table(self, name: str = "main") -> str:
-        """Return a table as Markdown.
-
-        Args:
-            name: main (Err, coverage, RErr of every threat, with 95 % intervals), thresholds,
-                unseen, coverage, attacks, strongest, confusion, certificates, availability, or
-                stratified.
-        """
-        found = {table.name: table for table in tables([[self.evaluation]])}
-        if name not in found:
-            raise ValueError(f"there is no table {name!r}; there are {', '.join(found)}")
-        return "\n".join([as_markdown(found[name]), *self.outcomes.notes])
-
-    def __str__(self) -> str:
-        return self.table()
 
 
 def evaluate(

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ccat.api.evaluate_model import Result
 from ccat.api.inputs import condition_of
+from ccat.api.result import Result
 from ccat.attacking.outcomes import grouped
 from ccat.evaluation import metrics
 from ccat.evaluation.evaluate import evaluate as evaluate_outcomes
