@@ -12,7 +12,7 @@ from ccat.evaluation.promise import NoPromise, lattice, promise
 
 Chosen = Literal["tpr", "risk", "given"]
 HIGHEST = 1 - 2.0**-53  # float64 cannot tell larger confidences from 1
-ROUNDINGS = 1e-12  # log-odds may differ by so much, relatively, between ways of computing them
+ROUNDINGS = 1e-12  # that log-odds may lie below τ's: more than ways of computing them differ
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def promising(calibration: Outcome, risk: float, confidence: float) -> Calibrati
 
 def counted(chosen: Calibration, calibration: Outcome, *, in_odds: bool = True) -> Calibration:
     """Return a calibration with the calibration images counted at its τ."""
-    accepted = calibration.score >= (logit(chosen.tau) if in_odds else chosen.tau)
+    accepted = calibration.score >= (logit(chosen.tau) - ROUNDINGS if in_odds else chosen.tau)
     return replace(
         chosen,
         images=len(calibration),
@@ -120,16 +120,12 @@ def counted(chosen: Calibration, calibration: Outcome, *, in_odds: bool = True) 
 
 
 def tau_below(odds: float) -> float:
-    """Return the τ just below a confidence, given by its log-odds, that accepts it.
+    """Return the largest τ whose log-odds do not lie above those of a confidence.
 
-    The log-odds of τ lie below `odds` by far more than roundings, so that the image that τ was
-    chosen from is accepted by whatever computes them. Confidences beyond 1 − 2⁻⁵³, which float64
-    cannot tell from 1, are all alike.
+    Confidences beyond 1 − 2⁻⁵³, which float64 cannot tell from 1, are all alike.
     """
-    odds = min(odds, 40.0)
-    allowed = odds - ROUNDINGS * max(1.0, abs(odds))
-    tau = min(1 / (1 + math.exp(-allowed)) if allowed > -700 else 0.0, HIGHEST)
-    while tau > 0 and logit(tau) > allowed:
+    tau = min(1 / (1 + math.exp(-odds)) if odds > -700 else 0.0, HIGHEST)
+    while tau > 0 and logit(tau) > odds:
         tau = math.nextafter(tau, 0)
     return tau
 

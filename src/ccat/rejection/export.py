@@ -162,6 +162,7 @@ def _to_onnx(module: _Deciding, about: dict[str, Any]) -> bytes:
         made = torch.onnx.export(
             program,
             dynamo=True,
+            optimize=False,  # it drops small numbers, such as what is allowed for roundings
             verbose=False,
             input_names=["images", "tau"],
             output_names=OUTPUTS,

@@ -1,7 +1,9 @@
 """A classifier that may abstain: one module that decides.
 
 Whether the confidence p of an answer reaches τ is decided in log-odds, log p/(1−p) against
-log τ/(1−τ), in float64: confidences near 1, which float32 rounds to 1, are still told apart.
+log τ/(1−τ), in float64: confidences near 1, which float32 rounds to 1, are still told apart. An
+answer that lies below τ by no more than roundings is accepted, so that a confidence of exactly τ is
+accepted by every runtime, whichever way it rounds exponentials and logarithms.
 
 Shapes: images (N, C, H, W) in [0,1] or as bytes, logits (N, K), everything decided (N,).
 """
@@ -26,7 +28,7 @@ from ccat.files import write_whole
 from ccat.models.errors import ModelFileError
 from ccat.models.files import built, described, read_weights
 from ccat.rejection.arrays import require_images, to_images
-from ccat.rejection.calibration import Calibration
+from ccat.rejection.calibration import ROUNDINGS, Calibration
 from ccat.rejection.protocol import Confidence, Judge, Rejection, Tensors
 
 SCHEMA = 1  # of the part of a file that makes a model a classifier
@@ -218,7 +220,7 @@ class Rejecting(nn.Module):
         if tau is not None and not torch.compiler.is_compiling():
             for one in given.flatten().tolist():
                 require_number("tau", one, 0, 1, low_too=True, high_too=True)
-        return given.logit()
+        return given.logit() - ROUNDINGS
 
     def _scores(self, images: Tensor, logits: Tensor, odds: Tensor) -> Tensor:
         if isinstance(self.rejection, Confidence):
