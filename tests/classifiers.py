@@ -51,8 +51,13 @@ def make_run(path: Path, rejection: Rejection | None = None) -> Run:
     (x, y), (a, b) = labelled(200, 3), labelled(1500, 4)
     path.parent.mkdir(parents=True, exist_ok=True)
     data = path.parent / "data.npz"
-    arrays = {"train_images": x, "train_labels": y, "test_images": a, "test_labels": b}
-    np.savez(data, **{name: value.numpy() for name, value in arrays.items()})
+    np.savez(
+        data,
+        train_images=x.numpy(),
+        train_labels=y.numpy(),
+        test_images=a.numpy(),
+        test_labels=b.numpy(),
+    )
     recipe = replace(RECIPES["mnist-ccat-demo"], dataset=f"{UNVERIFIED}{data}")
     run = Run.create(path, recipe, "cpu", rejection)
     run.training.save_model(network())

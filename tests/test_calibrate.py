@@ -110,7 +110,7 @@ def test_images_of_ones_own_choose_it(
         ("bare", {"images": x.numpy()}, "has no array labels"),
         ("real", {"images": x.numpy() / 255, "labels": y.numpy()}, "must be bytes"),
     ):
-        np.savez(f"{name}.npz", **arrays)
+        np.savez(f"{name}.npz", **arrays)  # type: ignore[arg-type]
         said = says(capsys, "calibrate", "shapes", "--on", f"{name}.npz", error=True)
         assert message in said
     Path("empty").mkdir()

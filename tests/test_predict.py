@@ -38,9 +38,9 @@ def test_lines_say_what_the_classifier_decides(
     assert len(lines) == 12
     for line, file in zip(lines, files, strict=True):
         name, label, confidence, *tau = line.split()
-        row = int(file.stem)
-        assert (name, label) == (str(file), clf.name(int(decision.labels[row])))
-        assert float(confidence) == pytest.approx(decision.confidence[row].item(), abs=1e-5)
+        number = int(file.stem)
+        assert (name, label) == (str(file), clf.name(int(decision.labels[number])))
+        assert float(confidence) == pytest.approx(decision.confidence[number].item(), abs=1e-5)
         assert tau == ["(τ", f"{clf.tau:.6f})"]
     assert len({line.index("(") for line in lines}) == 1, "aligned"
 
