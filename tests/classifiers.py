@@ -26,7 +26,7 @@ def network() -> nn.Module:
     net = create_model("lenet", seeded(1), channels=1, size=SIDE, classes=CLASSES).eval()
     with torch.no_grad():
         *_, last = [part for part in net.modules() if isinstance(part, nn.Linear)]
-        last.weight.mul_(60)
+        last.weight.mul_(300)
         last.bias.copy_(-net(pixels(400).float() / 255).mean(0) + last.bias)
     return net
 
@@ -51,8 +51,13 @@ def make_run(path: Path, rejection: Rejection | None = None) -> Run:
     (x, y), (a, b) = labelled(200, 3), labelled(1500, 4)
     path.parent.mkdir(parents=True, exist_ok=True)
     data = path.parent / "data.npz"
-    arrays = {"train_images": x, "train_labels": y, "test_images": a, "test_labels": b}
-    np.savez(data, **{name: value.numpy() for name, value in arrays.items()})
+    np.savez(
+        data,
+        train_images=x.numpy(),
+        train_labels=y.numpy(),
+        test_images=a.numpy(),
+        test_labels=b.numpy(),
+    )
     recipe = replace(RECIPES["mnist-ccat-demo"], dataset=f"{UNVERIFIED}{data}")
     run = Run.create(path, recipe, "cpu", rejection)
     run.training.save_model(network())

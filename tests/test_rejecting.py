@@ -91,20 +91,18 @@ def test_a_threshold_of_this_call_may_differ_for_each_image() -> None:
     assert clf(x).labels.tolist() == [-1, -1]
     assert clf(x, torch.tensor(0.5)).labels.tolist() == [0, 0]
     assert clf(x, torch.tensor([0.4, 0.6])).labels.tolist() == [0, -1]
-    with pytest.raises(ValueError, match="tau must be a number at least 0 and at most 1, not 1.5"):
+    with pytest.raises(ValueError, match="tau must be a number at least 0 and at most 1"):
         clf(x, torch.tensor(1.5))
 
 
-@given(st.floats(-700, 36, allow_subnormal=False))
+@given(st.floats(-690, 36))
 def test_the_image_that_tau_was_chosen_from_is_accepted(odds: float) -> None:
     tau = tau_below(odds)
     literal = torch.tensor(tau, dtype=torch.float64).logit().item()
     assert literal <= odds
-    assert math.log(tau) - math.log1p(-tau) <= odds
-    assert (
-        math.log(tau) - math.log1p(-tau)
-        >= odds - 1e-13 * abs(odds) - 1e-15 - math.exp(odds) / 2**51
-    )
+    exact = math.log(tau) - math.log1p(-tau)
+    rounding = math.exp(odds) / 2**51  # of τ near 1
+    assert odds - 1e-14 * (1 + abs(odds)) - rounding <= exact <= odds
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 10.0])
@@ -137,10 +135,12 @@ def test_a_promised_risk_holds_where_confidences_round_to_one() -> None:
         (accepted & wrong).sum(),
     )
     assert stats.binom.cdf(chosen.wrong, accepted.sum(), 0.02) <= 0.05
-    saturated = promising(Outcome(odds < 40, odds), 0.02, 0.95)
+    odds = np.r_[g.uniform(0, 35, 500), g.uniform(37, 900, 500)]
+    saturated = promising(Outcome(odds < 36, odds), 0.02, 0.95)
     assert not isinstance(saturated, NoPromise)
-    assert saturated.tau == HIGHEST, "τ = 1 would accept nothing"
-    nothing = promising(Outcome(np.ones(3050, dtype=bool), odds), 0.02, 0.95)
+    assert 490 <= saturated.rejected <= 500
+    assert saturated.tau <= HIGHEST, "τ = 1 would accept nothing"
+    nothing = promising(Outcome(np.ones(1000, dtype=bool), odds), 0.02, 0.95)
     assert isinstance(nothing, NoPromise)
     assert 0 <= nothing.tau <= HIGHEST, "a confidence, not log-odds"
 
@@ -173,7 +173,7 @@ def test_arrays_of_every_order_and_kind_are_decided_alike() -> None:
         grey / 255,
         (grey / 255).astype(np.float32),
         (grey / 255).astype(">f4"),
-        grey.tolist() and (grey / 255).tolist(),
+        (grey / 255).tolist(),
     ]
     for array in arrays:
         assert clf.predict(array).tolist() == expected
@@ -267,7 +267,7 @@ def test_files_that_are_no_classifier_are_refused_by_name(tmp_path: Path) -> Non
     whole, model = tmp_path / "whole.safetensors", tmp_path / "model.safetensors"
     shapes().save(whole)
     ccat.save_model(network(), model)
-    with pytest.raises(ModelFileError, match="model without a threshold: ccat.load_model"):
+    with pytest.raises(ModelFileError, match="model without a threshold"):
         load_classifier(model)
     with pytest.raises(ModelFileError, match=r"classifier that rejects: ccat.load\(path\)"):
         ccat.load_model(whole)

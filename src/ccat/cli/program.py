@@ -35,6 +35,7 @@ Train image classifiers that may say “I don't know”, attack them, and measur
                                               a model of your own, or published weights
   ccat detect mnist-normal-small --detector lid
                                               reject by a detector; attacks that know it and not
+  ccat predict mnist-ccat-small digit.png     a label or "rejected" for each picture
   ccat export mnist-ccat-small --threat Linf:0.4 --out worst.npz
 """
 USER_ERRORS = (CcatError, ValueError, OSError)
