@@ -63,7 +63,9 @@ def store(run: Path) -> None:
     """Store what is evaluated of a run where the tables are made from."""
     text = _ccat("evaluate", str(run), "--format", "json", quiet=True)
     STORED.mkdir(exist_ok=True)
-    (STORED / f"{run.name}.json").write_text(json.dumps(json.loads(text), indent=1) + "\n")
+    (STORED / f"{run.name}.json").write_text(
+        json.dumps(json.loads(text), separators=(",", ":")) + "\n"
+    )
 
 
 def tables() -> dict[str, str]:
@@ -97,7 +99,7 @@ def filled(page: str) -> str:
 def _row(name: str, one: dict[str, Any]) -> list[str]:
     found = {_key(attack["condition"]): attack for attack in one["attacks"]}
     proved = {_key(bound["condition"]): bound for bound in one["certificates"]}
-    sizes = sorted({attack["pooled"]["examples"] for attack in found.values()})
+    sizes = sorted({found[key]["pooled"]["examples"] for key in COLUMNS if key in found})
     cells = [_cell(found.get(key), proved.get(key)) for key in COLUMNS]
     rates = one["rates"]
     error, coverage = (_percent(rates[key]["value"]) for key in ("error", "coverage"))
@@ -108,7 +110,7 @@ def _cell(attack: dict[str, Any] | None, bound: dict[str, Any] | None) -> str:
     """Return what attacks found, with its interval and marks, and what is possible at most."""
     text = "–"
     if attack is not None:
-        rate = attack["pooled"]["rates"]["robust_error"]
+        rate = next(iter(attack["pooled"]["rates"].values()))  # RErr; of noise, what is accepted
         mark = "‡" if attack["doubts"] else ""
         seen = "\\*" if attack["seen"] else ""
         low, high = (_percent(rate[end]) for end in ("low", "high"))
