@@ -22,8 +22,8 @@ Named = TypeVar("Named")
 
 def classifier_named(name: str, tpr: float | None = None, tau: float | None = None) -> Rejecting:
     """Load the classifier of a run by its path or its name in runs/, of a file, or of the zoo."""
-    in_runs = Path("runs") / name
-    return load(in_runs if not Path(name).exists() and is_run(in_runs) else name, tpr=tpr, tau=tau)
+    stored = is_zoo_name(name) or Path(name).is_file()
+    return load(name if stored else run_named(name).path, tpr=tpr, tau=tau)
 
 
 def run_named(name: str) -> Run:
