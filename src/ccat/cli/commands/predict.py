@@ -42,7 +42,8 @@ def run(options: Namespace) -> None:
             elif options.format == "json":
                 print(json.dumps(dict(zip(COLUMNS, row, strict=True))))
             else:
-                print(f"{file!s:<{longest}}  {label:<{widest}}  {confidence:.4f}  (τ {clf.tau:.4f})")
+                sure = f"{confidence:.4f}  (τ {clf.tau:.4f})"
+                print(f"{file!s:<{longest}}  {label:<{widest}}  {sure}")
         done += len(some)
         if len(files) > _MANY:
             bar(done, len(files), f"{done} of {len(files)} pictures")
