@@ -1,21 +1,15 @@
 """`ccat pack`: write a classifier that may abstain to one file that runs without ccat."""
 
 from argparse import Namespace
-from pathlib import Path
 
-from ccat.api.load import load
-from ccat.catalog.zoo import is_zoo_name
-from ccat.cli.values import run_named
+from ccat.cli.values import classifier_named
 from ccat.rejection.export import pack, require_target
 
 
 def run(options: Namespace) -> None:
     """Pack it."""
     require_target(options.to)
-    source = options.source
-    if not is_zoo_name(source) and not Path(source).is_file():
-        source = run_named(source).path
-    clf = load(source, tpr=options.tpr, tau=options.tau)
+    clf = classifier_named(options.source, options.tpr, options.tau)
     pack(clf, options.to)
     shape = ", ".join(map(str, clf.shape))
     print(
