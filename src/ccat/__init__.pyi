@@ -51,7 +51,15 @@ from .objectives import (
     lowest_confidence,
     other_class_confidence,
 )
-from .rejection import Calibration, Confidence, Detection, Detector, Rejecting, Rejection
+from .rejection import (
+    Calibration,
+    Confidence,
+    Consistency,
+    Detection,
+    Detector,
+    Rejecting,
+    Rejection,
+)
 from .threats import L0, L1, L2, THREATS, Condition, Frame, Linf, Threat
 from .training import (
     METHODS,
@@ -133,6 +141,7 @@ __all__ = [  # noqa: RUF022 (grouped by room)
     # rejection
     "Rejection",
     "Confidence",
+    "Consistency",
     "Detection",
     "Detector",
     "Rejecting",
