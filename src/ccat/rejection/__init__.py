@@ -2,7 +2,7 @@
 
     Confidence()                            # reject answers with max_k f_k below τ
     Detection("mahalanobis")                # reject what a detector calls unusual
-    Consistency(0.05)                       # reject where a small step makes the model unsure
+    Consistency()                           # reject where a small step makes the model unsure
 
 A rejection is a value that a run is made with, not a part of its recipe. Its judges are functions
 from images (and the probabilities the model gave them) to scores. `Rejecting` is a model together

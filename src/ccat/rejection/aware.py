@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ccat.checks import require_number
+
 _MARGIN = 0.5  # by so many logits an attacker with a penalty wants to be wrong
 
 

@@ -36,7 +36,7 @@ class Consistency(Rejection):
     it is least sure. They start from the image, so that the score is no matter of chance.
     """
 
-    epsilon: float = 0.05
+    epsilon: float = 0.1
     iterations: int = 10
     rate: float = 0.25
 
@@ -51,7 +51,7 @@ class Consistency(Rejection):
 
     @property
     def objectives(self) -> tuple[Aware, ...]:
-        return tuple(Aware(penalty) for penalty in (0.0, 0.3, 1.0, 3.0))
+        return tuple(Aware(penalty) for penalty in (0.0, 1.0, 3.0))
 
     def judges(self, fitted: Sequence[str]) -> tuple[str, ...]:
         return (CONSISTENCY,)
@@ -85,7 +85,9 @@ class Consistent:
         with torch.no_grad():
             parts = [
                 self._least(*part).cpu()
-                for part in zip(images.split(_BATCH), answers.split(_BATCH), strict=True)
+                for part in zip(
+                    torch.split(images, _BATCH), torch.split(answers, _BATCH), strict=True
+                )
             ]
         return torch.cat(parts)
 

@@ -1,8 +1,9 @@
 """What rejects an answer: the protocol, the confidence, and a score of your own.
 
-A *rejection* is a value that a run is made with: `Confidence()`, a `Detection` that is fitted for
-each threat, or `Consistency()`. It is stored beside the recipe. *Judges* are its fitted parts: functions from
-images to scores, by name. An image is accepted if its score, in the paper max_k f_k(x), reaches τ.
+A *rejection* is a value that a run is made with: `Confidence()`, `Consistency()`, or a `Detection`
+that is fitted for each threat. It is stored beside the recipe. *Judges* are its fitted parts:
+functions from images to scores, by name. An image is accepted if its score, in the paper
+max_k f_k(x), reaches τ.
 
 Shapes: images (N, C, H, W), probabilities (N, K), scores (N,).
 """

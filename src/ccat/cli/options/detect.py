@@ -31,7 +31,7 @@ def add_options(command: ArgumentParser) -> None:
     command.add_argument(
         "--epsilon",
         type=float,
-        help="consistency: the L∞ ball in which the model must stay sure (default: 0.05)",
+        help="consistency: the L∞ ball in which the model must stay sure (default: 0.1)",
     )
     command.add_argument(
         "--iterations",
