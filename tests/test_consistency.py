@@ -216,9 +216,9 @@ def test_a_run_that_rejects_by_consistency(
     run = Run.open(Path("runs/tiny-consistency"))
     assert run.rejection == Consistency(0.2, 2)
     assert "0 blocks computed" in says(capsys, *detect, "consistency", "--epsilon", "0.2", *few)
-    shown = says(capsys, "evaluate", "tiny-consistency", "--tpr", "0.9")
+    shown = says(capsys, "evaluate", "tiny-consistency", "--tau", "0.1")
     assert "tiny-consistency, unaware" in shown
-    assert "consistency 0.2" in shown
+    assert "consistency 0.2" in says(capsys, "show", "tiny-consistency")
     says(capsys, "verify", "tiny-consistency")
     loaded = ccat.load("runs/tiny-consistency", tpr=0.9)
     assert set(loaded.predict(torch.rand(3, 1, 28, 28))) <= set(range(-1, 10))
