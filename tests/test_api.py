@@ -265,7 +265,10 @@ def test_bad_choices_of_attacks_are_refused(model: nn.Module, data: Data) -> Non
     for threats in (0.3, "Linf:0.3", ["Linf:0.3"], Linf):
         refused(r"a threat is given as ccat\.Linf\(8 / 255\)", threats=threats)
     refused("Frame: a border of 14 leaves nothing", threats=ccat.Frame(14), suite="demo")
-    refused("such as a fitted ccat.Detector, not Detection", rejection=ccat.Detection("lid"))
+    refused("Detection must be fitted first", rejection=ccat.Detection("lid"))
+    refused(
+        r"ccat\.Detector, or a rejection such as ccat\.Consistency\(\), not float", rejection=0.9
+    )
 
 
 def test_no_pass_takes_more_images_than_asked_for() -> None:

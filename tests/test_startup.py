@@ -12,7 +12,7 @@ from ccat.cli.options import names
 from ccat.data.corruptions import FAMILIES
 from ccat.models import MODELS
 from ccat.pipeline.check import EXAMPLES
-from ccat.rejection import DETECTORS
+from ccat.rejection import CONSISTENCY, DETECTORS
 from ccat.report import FORMATS
 
 SLOW = {"torch", "numpy", "scipy", "sklearn", "skimage", "matplotlib", "pandas", "ray", "PIL"}
@@ -77,7 +77,7 @@ def test_a_mistake_in_options_is_answered_before_anything_is_imported() -> None:
 
 def test_names_that_options_write_out_are_those_of_their_rooms() -> None:
     assert get_args(Bounds) == names.BOUNDS
-    assert names.DETECTORS == DETECTORS
+    assert (*DETECTORS, CONSISTENCY) == names.DETECTORS
     assert tuple(FAMILIES) == names.FAMILIES
     assert tuple(FORMATS) == names.FORMATS
     assert tuple(MODELS) == names.MODELS

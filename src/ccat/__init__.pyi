@@ -65,6 +65,7 @@ from .objectives import (
 from .rejection import (
     Calibration,
     Confidence,
+    Consistency,
     Detection,
     Detector,
     PackError,
@@ -156,6 +157,7 @@ __all__ = [  # noqa: RUF022 (grouped by room)
     # rejection
     "Rejection",
     "Confidence",
+    "Consistency",
     "Detection",
     "Detector",
     "Rejecting",

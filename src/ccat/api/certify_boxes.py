@@ -9,17 +9,17 @@ from ccat.api.inputs import device_of
 from ccat.attacking import Case, block_of, blocks_in
 from ccat.bounds import Bounds, certify, is_box
 from ccat.evaluation.outcome import Outcome, joined
-from ccat.rejection import Judge
+from ccat.rejection import Confidence, Rejection
 from ccat.threats import Condition
 
 
-def require_bounds(bounds: Bounds | None, rejection: Judge | None) -> None:
+def require_bounds(bounds: Bounds | None, rejection: Rejection) -> None:
     """Raise a ValueError if there are no such bounds, or something else than confidence rejects."""
     if bounds is None:
         return
     if bounds not in get_args(Bounds):
         raise ValueError(f"certify must be one of {', '.join(get_args(Bounds))}, not {bounds!r}")
-    if rejection is not None:
+    if not isinstance(rejection, Confidence):
         raise ValueError("a certificate bounds the confidence: leave rejection or certify out")
 
 

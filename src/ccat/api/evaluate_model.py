@@ -16,6 +16,7 @@ from ccat.api.inputs import (
     cases_for,
     device_of,
     dtype_of,
+    rejection_of,
     require_logits,
     split,
 )
@@ -53,7 +54,7 @@ from ccat.evaluation.metrics import threshold
 from ccat.evaluation.results import RunOutcomes
 from ccat.models.predict import probabilities
 from ccat.progress import Progress, ProgressBar
-from ccat.rejection import Confidence, Judge, OwnScore, Rejection
+from ccat.rejection import Judge, Rejection
 from ccat.threats import Threat
 
 _BATCH = 500  # images that a score of your own gets at once
@@ -68,7 +69,7 @@ def evaluate(
     threats: Within | Sequence[Within] = (),
     suite: str | Sequence[Case] | None = "standard",
     attacks: Sequence[AttackLike] = (),
-    rejection: Judge | None = None,
+    rejection: Judge | Rejection | None = None,
     examples: int | None = None,
     seen: Sequence[Threat] = (),
     tpr: float = 0.99,
@@ -95,7 +96,8 @@ def evaluate(
         attacks: More attacks, of yours or others, each made within every threat; a function
             `(x, y) -> x_adv` will do.
         rejection: A score of your own, `(images, probabilities) -> scores`, such as a fitted
-            detector; by default the confidence.
+            detector, which no attack knows; or `Consistency()`, which attacks of a suite by name
+            know; by default the confidence.
         examples: How many of the first images are attacked; by default all.
         seen: The threats that the model was trained with, which tables mark.
         tpr: The share of correct calibration images to accept.
@@ -125,15 +127,10 @@ def evaluate(
         )
     if batch is not None:
         require_count("batch", batch)
-    cases = cases_for(suite, x, threats, attacks)
-    require_bounds(certify, rejection)
-    if rejection is not None and not callable(rejection):
-        raise ValueError(
-            f"rejection must be a function (images, probabilities) -> scores, such as a fitted "
-            f"ccat.Detector, not {type(rejection).__name__}"
-        )
-    rule: Rejection = Confidence() if rejection is None else OwnScore(rejection)
-    judges = rule.load(model, {}, x[:1])
+    rule = rejection_of(rejection)
+    cases = cases_for(suite, x, threats, attacks, rule)
+    require_bounds(certify, rule)
+    judges = rule.load(model, {}, x[:1].to(device))
     with frozen(model):  # whatever attacks of others do, modules and weights are put back
         clean = _clean(model, rule, judges, (x, y), (x_val, y_val), device)
         (judge,) = judges
@@ -161,7 +158,7 @@ def evaluate(
         run=name,
         recipe={},
         about={},
-        method=type(model).__name__,
+        method=", ".join(part for part in (type(model).__name__, rule.title) if part),
         dataset=f"{len(x)} images",
         weights="",
         classes=(),

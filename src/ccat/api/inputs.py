@@ -13,6 +13,7 @@ from ccat.attacks.inputs import require_answers, require_batch, require_classes
 from ccat.catalog.suites import cases_of, conditions_of, select
 from ccat.data.images import Images, to_floats
 from ccat.data.splits import calibration_share
+from ccat.rejection import Confidence, Judge, OwnScore, Rejection
 from ccat.threats import Condition, Threat
 
 Labelled = tuple[Tensor, Tensor]
@@ -25,8 +26,11 @@ def cases_for(
     x: Tensor,
     threats: Within | Sequence[Within],
     attacks: Sequence[AttackLike],
+    rejection: Rejection | None = None,
 ) -> tuple[Case, ...]:
     """Return the cases that a suite and further attacks amount to, for images x.
+
+    A suite by name has attacks that know what rejects as well.
 
     Raises:
         ValueError: If there is nothing to attack with, or nothing to attack within.
@@ -36,7 +40,7 @@ def cases_for(
     within = [condition_of(one) for one in (given if several else (given,))]
     chosen: tuple[Case, ...] = ()
     if isinstance(suite, str):
-        chosen = select(suite, tuple(x.shape[1:]), conditions=within)
+        chosen = select(suite, tuple(x.shape[1:]), conditions=within, rejection=rejection)
     elif suite is not None:
         chosen = _own_cases(suite)
         if chosen and within and not attacks:
@@ -52,6 +56,29 @@ def cases_for(
     if not cases:
         raise ValueError("there is nothing to attack with: pass a suite, or attacks")
     return cases
+
+
+def rejection_of(given: Judge | Rejection | None) -> Rejection:
+    """Return what rejects: the confidence, a score of one's own, or a rejection as it is.
+
+    Raises:
+        ValueError: If it is none of these, or must be fitted first.
+    """
+    if given is None:
+        return Confidence()
+    if isinstance(given, Rejection):
+        if given.judges([]):
+            return given
+        raise ValueError(
+            f"{type(given).__name__} must be fitted first: pass a fitted ccat.Detector, or make a "
+            f"run with `ccat detect`"
+        )
+    if not callable(given):
+        raise ValueError(
+            f"rejection must be a function (images, probabilities) -> scores, such as a fitted "
+            f"ccat.Detector, or a rejection such as ccat.Consistency(), not {type(given).__name__}"
+        )
+    return OwnScore(given)
 
 
 def condition_of(one: object) -> Condition:

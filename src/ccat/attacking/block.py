@@ -18,7 +18,7 @@ from ccat.memory import keep_freed
 from ccat.models import attack_copy
 from ccat.models.predict import probabilities
 from ccat.objectives import level, other_class_confidence
-from ccat.rejection import CONFIDENCE, Aware, Confidence, Detector, Judge, Rejection
+from ccat.rejection import CONFIDENCE, Aware, Confidence, Judge, Knowable, Rejection
 from ccat.threats import SLACK, Threat, label
 
 
@@ -83,7 +83,7 @@ def pose(target: Target, case: Case, x: Tensor, y: Tensor) -> Problem:
         enough = target.enough.get(name) if name == CONFIDENCE else None
         return problem if enough is None else replace(problem, enough=level(objective, enough))
     judge = target.judges.get(name)
-    if not isinstance(judge, Detector):
+    if not isinstance(judge, Knowable):
         raise ValueError(
             f"case {case.name!r} knows a detector, but this run rejects by confidence: "
             f"`ccat detect` makes a run with a detector"

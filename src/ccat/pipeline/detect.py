@@ -18,7 +18,7 @@ from ccat.models import attack_copy
 from ccat.models.predict import probabilities
 from ccat.objectives import cross_entropy
 from ccat.progress import Progress
-from ccat.rejection import Confidence, Detection, Detector, fit
+from ccat.rejection import Confidence, Detection, Detector, Rejection, fit
 from ccat.rejection.detector import detector_of
 from ccat.runs import Run
 from ccat.threats import Threat, label
@@ -26,8 +26,8 @@ from ccat.threats import Threat, label
 ITERATIONS = 40  # of PGD-CE on the training images that a detector learns from
 
 
-def add_detector(run: Run, path: Path, detection: Detection, device: str) -> Run:
-    """Make a run with the weights of another that rejects by a detector.
+def add_detector(run: Run, path: Path, rejection: Rejection, device: str) -> Run:
+    """Make a run with the weights of another that rejects by something else than confidence.
 
     Raises:
         PipelineError: If the other rejects by a detector already, or the weights changed.
@@ -35,8 +35,8 @@ def add_detector(run: Run, path: Path, detection: Detection, device: str) -> Run
     if not isinstance(run.rejection, Confidence):
         raise PipelineError(f"{run.path} already rejects by a detector: name the run it came from")
     model = run.training.model()
-    detection.layers_of(model, split_of(run.recipe.dataset, "test")[:1].floats())
-    derived = Run.create(path, run.recipe, device, detection)
+    rejection.load(model, {}, split_of(run.recipe.dataset, "test")[:1].floats())  # may refuse it
+    derived = Run.create(path, run.recipe, device, rejection)
     with derived.writing():
         if not derived.training.trained:
             derived.training.save_model(model)

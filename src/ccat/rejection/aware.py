@@ -1,14 +1,22 @@
 """The objective of an attacker who knows the detector: to be wrong, and to be accepted."""
 
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from ccat.checks import require_number
-from ccat.rejection.detector import Detector
 
 _MARGIN = 0.5  # by so many logits an attacker with a penalty wants to be wrong
+
+
+@runtime_checkable
+class Knowable(Protocol):
+    """A judge that an attacker can know: its score has a gradient."""
+
+    def raw(self, x: Tensor, /) -> tuple[Tensor, Tensor]:
+        """Return scores (N,) and logits (N, K) of images (N, C, H, W), both with a gradient."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +36,7 @@ class Aware:
         require_number("Aware: penalty", self.penalty, 0, low_too=True)
 
     def score(
-        self, detector: Detector, labels: Tensor | None, images: Tensor, rows: Tensor
+        self, detector: Knowable, labels: Tensor | None, images: Tensor, rows: Tensor
     ) -> Tensor:
         """Return the value (M,) of images (M, C, H, W) that belong to the examples `rows`.
 

@@ -1,15 +1,16 @@
 """What rejects an answer: the protocol, the confidence, and a score of your own.
 
-A *rejection* is a value that a run is made with: `Confidence()`, or a `Detection` that is fitted
-for each threat. It is stored beside the recipe. *Judges* are its fitted parts: functions from
-images to scores, by name. An image is accepted if its score, in the paper max_k f_k(x), reaches τ.
+A *rejection* is a value that a run is made with: `Confidence()`, `Consistency()`, or a `Detection`
+that is fitted for each threat. It is stored beside the recipe. *Judges* are its fitted parts:
+functions from images to scores, by name. An image is accepted if its score, in the paper
+max_k f_k(x), reaches τ.
 
 Shapes: images (N, C, H, W), probabilities (N, K), scores (N,).
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
@@ -23,6 +24,7 @@ Tensors = dict[str, Tensor]
 CONFIDENCE = "confidence"  # the name of a judge that is not fitted for a threat
 
 
+@runtime_checkable
 class Rejection(Protocol):
     """What rejects the answers of a run; by default with one judge that is never fitted."""
 

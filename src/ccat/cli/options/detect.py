@@ -14,21 +14,34 @@ def add_options(command: ArgumentParser) -> None:
     command.add_argument("--detector", choices=DETECTORS, required=True)
     command.add_argument(
         "--layers",
-        default="",
         metavar="A,B",
-        help="whose features it looks at (default: the last of each size)",
+        help="mahalanobis, lid: whose features it looks at (default: the last of each size)",
     )
     command.add_argument(
         "--known",
         type=count,
-        default=2000,
-        help="training images for its statistics (default: 2000)",
+        help="mahalanobis, lid: training images for its statistics (default: 2000)",
     )
     command.add_argument(
         "--pairs",
         type=count,
-        default=1000,
-        help="others, clean and attacked, for the weights of its layers (default: 1000)",
+        help="mahalanobis, lid: others, clean and attacked, for the weights of its layers "
+        "(default: 1000)",
+    )
+    command.add_argument(
+        "--epsilon",
+        type=float,
+        help="consistency: the L∞ ball in which the model must stay sure (default: 0.1)",
+    )
+    command.add_argument(
+        "--iterations",
+        type=count,
+        help="consistency: steps that look for where it is least sure (default: 10)",
+    )
+    command.add_argument(
+        "--rate",
+        type=float,
+        help="consistency: the length of a step, as a part of --epsilon (default: 0.25)",
     )
     command.add_argument(
         "--out", type=Path, metavar="DIR", help="the run directory to make (default: RUN-DETECTOR)"

@@ -4,7 +4,7 @@ A test compares each of them with the table or number that it repeats (tests/tes
 """
 
 BOUNDS = ("interval", "linear")  # ccat.bounds.Bounds
-DETECTORS = ("mahalanobis", "lid")  # ccat.rejection.DETECTORS
+DETECTORS = ("mahalanobis", "lid", "consistency")  # ccat.rejection.DETECTORS and CONSISTENCY
 FAMILIES = ("mnist-c", "cifar10-c")  # ccat.data.corruptions.FAMILIES
 FORMATS = ("md", "csv", "tex")  # ccat.report.FORMATS
 MODELS = (  # ccat.models.MODELS
