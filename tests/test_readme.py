@@ -78,9 +78,9 @@ def test_the_model_of_your_own_in_the_readme_is_attacked_and_evaluated(
 
 
 def commands(text: str) -> set[str]:
-    """The commands in a text; comments, prompts and explanations after two spaces are no part."""
+    """The commands in a text, without comments, explanations after two spaces, and redirections."""
     lines = [line.split("#")[0].strip() for line in re.sub(r"\\\n\s*", "", text).splitlines()]
-    return {re.sub(r"\s{2,}.*", "", line) for line in lines if line.startswith("ccat ")}
+    return {re.sub(r"\s{2,}.*| > .*", "", line) for line in lines if line.startswith("ccat ")}
 
 
 DOCUMENTS = [README, *(file.read_text() for file in sorted((ROOT / "docs").glob("*.md")))]

@@ -128,7 +128,7 @@ def test_the_notebook_runs_and_is_small(said: dict[str, tuple[str, int]]) -> Non
     """In the folder of the tutorial, with what was trained there."""
     file = DOCS / "tutorial.ipynb"
     assert file.stat().st_size < 300_000
-    notebook = nbformat.read(file, as_version=4)  # type: ignore[no-untyped-call]
+    notebook = nbformat.read(file, as_version=4)
     assert all(cell.get("outputs", True) for cell in notebook.cells)
     NotebookClient(notebook, resources={"metadata": {"path": said["folder"][0]}}).execute()
     printed = "".join(

@@ -2,6 +2,7 @@
 
 import math
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ from numpy.typing import NDArray
 from scipy import integrate, stats
 
 from ccat import Outcome, threshold
+from ccat.api import load
+from ccat.cli import main
 from ccat.evaluation.watch import Calibrated, Watched, changed, later, lower_end, watch, whole
 
 STREAMS = 2000
@@ -228,3 +231,18 @@ def test_bad_input_is_refused_with_a_sentence() -> None:
         Calibrated(0, 0)
     with pytest.raises(ValueError, match=r"rejected must be a whole number, not 0\.5"):
         Calibrated(0.5, 10)  # type: ignore[arg-type]
+
+
+def test_decisions_of_one_moment_keep_their_order(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As sorted rows, the rejected ones came first within a millisecond."""
+    name = "zoo:mnist-ibp-wide"
+    tau, when = load(name).tau, "2026-01-01T00:00:00.000+00:00"
+    labels = ["7"] * 100 + ["rejected"] * 20
+    rows = [f"{when},x.png,{label},0.5,{tau!r}" for label in labels]
+    log = tmp_path / "log.csv"
+    log.write_text("\n".join(["time,picture,label,confidence,tau", *rows]) + "\n")
+    with pytest.raises(SystemExit):
+        main(["monitor", name, str(log)])
+    assert "since about image 101 " in capsys.readouterr().out
