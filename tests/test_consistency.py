@@ -128,7 +128,7 @@ def test_batches_devices_and_modes_change_nothing() -> None:
     whole = scores(model, x, 0.1, 5)
     assert model.training
     assert all(weight.requires_grad for weight in model.parameters())
-    parts = torch.cat([scores(model, part, 0.1, 5) for part in x.split(70)])
+    parts = torch.cat([scores(model, part, 0.1, 5) for part in torch.split(x, 70)])
     torch.testing.assert_close(parts, whole, rtol=1e-9, atol=1e-12)
     assert torch.equal(scores(model, x, 0.1, 5), whole), "nothing is left to chance"
     assert len(judge(model, x)(x[:0], torch.zeros(0, 4))) == 0
@@ -138,7 +138,7 @@ def test_a_model_that_is_surer_than_floats_can_tell_is_still_doubted() -> None:
     """Its softmax has no gradient, its logits do."""
     model, x = Linear().float(), images(50, 1, 8, 8).float()
     with torch.no_grad():
-        model.weight *= 300
+        model.weight.mul_(300)
         margin = (2 * (x.flatten(1) - 0.5) @ model.weight).abs()
     sure = x[(margin > 200) & (margin < 600)]
     assert len(sure) > 5
