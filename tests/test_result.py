@@ -39,7 +39,7 @@ def test_tables_come_in_every_format_and_say_the_same() -> None:
 def test_a_saved_result_holds_numbers_tables_and_images(tmp_path: Path) -> None:
     one = result()
     folder = one.save(tmp_path / "out")
-    stored = json.loads((folder / "evaluation.json").read_text())
+    stored = json.loads((folder / "result.json").read_text())
     assert stored == json.loads(json.dumps(one.to_dict()))
     assert (
         stored["evaluations"][0]["rates"]["error"]["value"] == one.evaluation.rates["error"].value

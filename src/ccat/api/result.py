@@ -60,7 +60,7 @@ class Result:
         """Return a table as a pandas DataFrame: shares between 0 and 1, with their intervals.
 
         Raises:
-            ImportError: If pandas is not installed.
+            ImportError: If pandas is not installed: pip install 'ccat-torch[pandas]'.
         """
         import pandas  # type: ignore[import-untyped]  # noqa: PLC0415 (not a dependency)
 
@@ -91,7 +91,7 @@ class Result:
     def save(self, out: str | os.PathLike[str]) -> Path:
         """Write everything to a folder, and return it.
 
-        It holds evaluation.json, every table (md, csv, tex) and adversarial.npz, which has the
+        It holds result.json, every table (md, csv, tex) and adversarial.npz, which has the
         adversarial images by threat.
         """
         folder = Path(out)
@@ -102,7 +102,7 @@ class Result:
         arrays = {name: images.cpu().numpy() for name, images in self.adversarial.items()}
         np.savez_compressed(folder / "adversarial.npz", **arrays)  # type: ignore[arg-type]
         content = json.dumps(self.to_dict(), indent=1, allow_nan=False)
-        write_whole(folder / "evaluation.json", content.encode())
+        write_whole(folder / "result.json", content.encode())
         return folder
 
     def __str__(self) -> str:
