@@ -9,6 +9,7 @@ import torch
 
 from ccat import codec, extensions
 from ccat.catalog import RECIPES
+from ccat.cli.config import read_config
 from ccat.cli.values import device_of, entry
 from ccat.data import UNVERIFIED
 from ccat.overrides import override, typed_instance
@@ -23,6 +24,10 @@ def run(options: Namespace) -> None:
     """Train, or continue after a stop."""
     words = list(options.rest)
     name = words.pop(0) if words and not words[0].startswith("--") else None
+    if options.config is not None:
+        stored, fields = read_config(options.config)
+        name = name or (None if options.recipe else stored)
+        words = [f"--{key}={value}" for key, value in fields.items()] + words  # typed ones win
     chosen = _recipe(name, options.recipe)
     recipe = with_fields(chosen, words, options.unverified)
     _check(recipe)

@@ -18,6 +18,12 @@ def add_options(command: ArgumentParser) -> None:
         help="a recipe by name or, of your own, as package.module:recipe; may come first instead",
     )
     command.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="a TOML file with the recipe's name and fields; fields that are typed count instead",
+    )
+    command.add_argument(
         "--run",
         "--out",  # torchrun takes --run for an option of its own
         type=Path,
