@@ -293,7 +293,7 @@ def test_a_model_that_does_not_fit_the_labels_is_not_trained(
     capsys: pytest.CaptureFixture[str], mnist_train: Images
 ) -> None:
     train = ("train", "mnist-normal-demo", "--model", BRIGHT, "--run", "runs/no")
-    assert "labels must be below 2" in says(capsys, *train, error=True)
+    assert "gives 2 logits per image, but there are 10" in says(capsys, *train, error=True)
     assert not Path("runs/no/model.safetensors").exists()
 
 

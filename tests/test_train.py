@@ -47,7 +47,7 @@ def test_a_model_of_ones_own_may_be_trained_and_is_built_before_anything_is_writ
         built.append((name, arguments))
         if name == "mine:broken":
             raise ValueError("mine:broken cannot be called")
-        return nn.Linear(1, 1)
+        return nn.Sequential(nn.Flatten(), nn.Linear(28 * 28, 10))
 
     monkeypatch.setattr(stage, "create_model", create)
     with pytest.raises(ValueError, match="mine:broken cannot be called"):
