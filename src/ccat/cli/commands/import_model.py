@@ -1,12 +1,13 @@
 """`ccat import`: make a run of a model that was trained elsewhere."""
 
 import shlex
+import sys
 from argparse import Namespace
 from pathlib import Path
 
 from ccat import extensions
 from ccat.cli.values import device_of, typed_threat
-from ccat.data import UNVERIFIED
+from ccat.data import UNVERIFIED, conversions_of
 from ccat.pipeline.import_model import Normalisation, import_model
 from ccat.runs import Run
 
@@ -30,11 +31,14 @@ def imported(options: Namespace, path: Path) -> tuple[Run, float]:
     if extensions.is_name(options.model):
         extensions.load_typed(options.model)
     normalisation = None if options.mean is None else Normalisation(options.mean, options.std)
+    dataset = UNVERIFIED * options.unverified + options.dataset
+    if options.unverified and (told := conversions_of(dataset)):
+        print(told, file=sys.stderr)
     return import_model(
         path,
         options.model,
         options.weights,
-        UNVERIFIED * options.unverified + options.dataset,
+        dataset,
         normalisation,
         typed_threat(options.seen) if options.seen else None,
         device_of(options),
