@@ -77,6 +77,15 @@ def test_a_risk_is_promised_or_nothing_is_stored(
         assert "error: " in says(capsys, "calibrate", "shapes", *wrong, error=True)
 
 
+def test_a_risk_that_is_kept_without_rejection_is_said(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = says(capsys, "calibrate", "shapes", "--risk", "0.99")
+    assert ccat.load("runs/shapes").calibration.rejected == 0
+    assert "It rejects none of them" in said
+    assert "It rejects none" not in says(capsys, "calibrate", "shapes", "--tpr", "0.9")
+
+
 def test_images_of_ones_own_choose_it(
     run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

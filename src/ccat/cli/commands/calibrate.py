@@ -25,4 +25,6 @@ def run(options: Namespace) -> None:
         f"{100 * chosen.coverage:.1f} % of the calibration images are accepted. This holds for "
         f"images like these, not for attacked ones."
     )
+    if chosen.rejected == 0 and chosen.chosen == "risk":
+        print("It rejects none of them: this risk is kept without rejection. Ask for a smaller one.")
     print(f"Stored in {one.path}: `ccat predict {one.path} PICTURE` decides with it.")
