@@ -26,5 +26,7 @@ def run(options: Namespace) -> None:
         f"images like these, not for attacked ones."
     )
     if chosen.rejected == 0 and chosen.chosen == "risk":
-        print("It rejects none of them: this risk is kept without rejection. Ask for a smaller one.")
+        print(
+            "It rejects none of them: this risk is kept without rejection. Ask for a smaller one."
+        )
     print(f"Stored in {one.path}: `ccat predict {one.path} PICTURE` decides with it.")
