@@ -167,3 +167,14 @@ def test_a_card_has_every_kind_of_condition() -> None:
         (line,) = [one for one in text.splitlines() if one.startswith(f"| {name} ")]
         assert "25.0 (12.5–50.0)" in line
     assert "| coverage | – |" in " ".join(text.split())
+
+
+def test_a_copy_of_another_versions_model_is_not_taken_for_this_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    first, other = NAMES[:2]
+    shutil.copytree(zoo_path(other), f"runs/zoo-{first}")
+    said = says(capsys, "show", f"zoo:{first}", error=True)
+    assert f"runs/zoo-{first} has other weights than zoo:{first}" in said
+    assert Run.open(zoo_path(other)).recipe.name in says(capsys, "show", f"zoo-{first}")

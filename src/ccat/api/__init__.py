@@ -7,7 +7,7 @@
 
     print(ccat.check(model, images, threats=ccat.Linf(8 / 255)))  # would attacks find errors?
 
-    clf = ccat.load("zoo:mnist-ccat")  # a classifier that may abstain
+    clf = ccat.load("zoo:mnist-ccat-union")  # a classifier that may abstain
     labels, confidence, accepted = clf(images)
 
     result.save("out"), result.table(format="tex"), result.to_dict(), result.plot()

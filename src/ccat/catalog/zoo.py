@@ -1,9 +1,9 @@
 """Models that come with ccat: run directories without what attacks found, by name.
 
-    ccat.load("zoo:mnist-ccat")
+    ccat.load("zoo:mnist-ccat-union")
 
-Each has a recipe, a log, weights with their SHA-256, and thresholds; docs/results says what was
-measured.
+Each has a recipe, a log, weights with their SHA-256, and thresholds; docs/RESULTS.md says which to
+use for what.
 """
 
 import difflib
@@ -27,7 +27,7 @@ def zoo() -> dict[str, Path]:
 
 
 def is_zoo_name(name: object) -> bool:
-    """True if a name stands for a model of the zoo: `zoo:mnist-ccat`."""
+    """True if a name stands for a model of the zoo: `zoo:mnist-ccat-union`."""
     return isinstance(name, str) and name.startswith(PREFIX)
 
 

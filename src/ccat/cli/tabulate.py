@@ -13,13 +13,12 @@ from ccat.evaluation.evaluate import evaluate
 from ccat.evaluation.metrics import threshold
 from ccat.evaluation.outcome import highest_tpr
 from ccat.evaluation.results import Evaluation, RunOutcomes
+from ccat.pipeline.classifier import TPRS
 from ccat.pipeline.collect import collect
 from ccat.report import FORMATS
 from ccat.report.table import Table
 from ccat.report.terminal import as_terminal
 from ccat.runs import Run
-
-TPRS = (0.99, 0.98, 0.95)
 
 
 def collected(options: Namespace) -> tuple[list[Run], list[RunOutcomes]]:

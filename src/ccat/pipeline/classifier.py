@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from ccat.attacking.rest import USUAL
 from ccat.data import Images, calibration_size, class_count, names_of_classes, split_of
 from ccat.data.labelled import load_labelled
 from ccat.errors import PipelineError
@@ -20,8 +21,7 @@ from ccat.rejection.rejecting import require_fit
 from ccat.runs import Run
 from ccat.runs.classifier import Thresholds
 
-TPR = 0.99
-TPRS = (0.99, 0.98, 0.95)  # that thresholds are stored for
+TPRS = (USUAL, 0.98, 0.95)  # that thresholds are stored for, and tables are made at
 
 
 def classifier(run: Run, tpr: float | None = None, tau: float | None = None) -> Rejecting:
@@ -48,11 +48,11 @@ def classifier(run: Run, tpr: float | None = None, tau: float | None = None) -> 
         known = stored.chosen if tpr is None else stored.at(tpr)
         if known is not None:
             return _with(run, stored, known)
-    found = thresholds(run, TPR if tpr is None else tpr)
+    found = thresholds(run, USUAL if tpr is None else tpr)
     return _with(run, found, found.chosen)
 
 
-def thresholds(run: Run, tpr: float = TPR) -> Thresholds:
+def thresholds(run: Run, tpr: float = USUAL) -> Thresholds:
     """Return thresholds of a run, chosen on its calibration images; nothing is stored.
 
     Raises:
@@ -102,7 +102,7 @@ def calibrate(
     images = calibration_images(run) if on is None else load_labelled(on, clf.classes, clf.shape)
     outcome = scored(clf, images)
     if risk is None:
-        chosen: Calibration | NoPromise = _chosen(run, outcome, TPR if tpr is None else tpr)
+        chosen: Calibration | NoPromise = _chosen(run, outcome, USUAL if tpr is None else tpr)
     else:
         chosen = promising(outcome, risk, confidence)
     if isinstance(chosen, Calibration):

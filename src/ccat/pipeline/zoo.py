@@ -10,7 +10,7 @@ from pathlib import Path
 from ccat.catalog.zoo import PREFIX, zoo_path
 from ccat.files import write_whole
 from ccat.pipeline.classifier import thresholds
-from ccat.runs import Run, is_run
+from ccat.runs import Run, RunError, is_run
 from ccat.runs.zoo import FILES
 
 
@@ -19,12 +19,20 @@ def copy_of_zoo(name: str, folder: Path) -> Run:
 
     Raises:
         UnknownZooError: If there is none of this name.
+        RunError: If the copy that is there has other weights, as after an upgrade of ccat.
     """
     origin, path = zoo_path(name), folder / f"zoo-{name.removeprefix(PREFIX)}"
+    original = Run.open(origin)
+    original.training.require_intact()
     if not is_run(path):
-        Run.open(origin).training.require_intact()
         _copy(origin, path)
-    return Run.open(path)
+    copy = Run.open(path)
+    if copy.weights != original.weights:
+        raise RunError(
+            f"{path} has other weights than {name} of this version of ccat: move it away to begin "
+            f"anew, or name it as a run, {path.name}"
+        )
+    return copy
 
 
 def add_to_zoo(run: Run, path: Path) -> None:

@@ -233,7 +233,7 @@ class Run:
 
     def save_evaluation(self, evaluation: Mapping[str, Any]) -> Path:
         """Store an evaluation as JSON and return where it lies."""
-        content = json.dumps(evaluation, indent=1, allow_nan=False)
+        content = json.dumps(evaluation, separators=(",", ":"), allow_nan=False)
         self.folder.write(EVALUATION, content.encode())
         return self.path / EVALUATION
 
