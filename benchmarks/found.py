@@ -1,27 +1,40 @@
-"""Accepted errors found over passes per image: our suite, others' attacks, the paper's.
+"""What an accepted error costs, in passes and seconds: our suites and those of other libraries.
 
-python benchmarks/found.py RUN [--threat Linf:0.3] [--images 20] [--out found.svg]
+    python benchmarks/found.py RUN@Linf:0.3 RUN@L2:3 … [--images 20] [--out docs/found.svg]
 
-Every attack looks for accepted errors at the τ of 99 % TPR; those of AutoAttack and foolbox are
-made aware of rejection (`ccat.EveryTarget`). A backward counts as two forwards. Attacks of one line
-follow each other on the images that are left; an image rests once it is accepted at that τ.
+Attacks of one line follow each other on the images that are left; an image rests once it is wrong
+and accepted at the τ of 99 % TPR. “Every target” makes attacks of others look for accepted
+errors (`ccat.EveryTarget`), where as published they are content with any wrong answer. A backward
+counts as two forwards, and seconds are processor time of one thread.
+
+The pool is what all lines together found. The area is the share of the pool that a line has found,
+averaged over the logarithm of the passes from 100 to 100,000.
 """
 
 import argparse
-from collections.abc import Mapping
-from dataclasses import replace
+import json
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import foolbox
 import matplotlib.pyplot as plt
 import torch
-from torch import Generator
+from torch import Generator, Tensor
 
-from ccat import PGD, Attack, AutoAttack, EveryTarget, Foolbox, Linf, Problem
+from ccat import PGD, Attack, AutoAttack, EveryTarget, Foolbox, Images, Linf, Problem, extensions
+from ccat.attacks.accepted import CountedModel
+from ccat.attacks.external import External
+from ccat.attacks.found import Found
+from ccat.attacks.passes import Counts
+from ccat.catalog.paper import paper_rate
 from ccat.catalog.suites import select
 from ccat.data import counted, split_of
 from ccat.evaluation.metrics import outcome, threshold
+from ccat.memory import keep_freed
 from ccat.models import attack_copy
 from ccat.models.predict import probabilities
 from ccat.objectives import level, other_class_confidence
@@ -29,77 +42,195 @@ from ccat.report.figures import COLOURS, RC
 from ccat.runs import Run
 from ccat.threats import Condition, Threat, label, parse_threat
 
+FIRST, LAST = 100, 100_000  # passes between which the area is taken
+
+
+class Point(NamedTuple):
+    """After an attack: passes and seconds per image so far, and which images are broken."""
+
+    passes: float
+    seconds: float
+    broken: Tensor
+
+
+@dataclass(frozen=True)
+class TorchAttacks(Attack):
+    """PGD of torchattacks, its passes counted."""
+
+    steps: int = 100
+    name: str = "torchattacks PGD"
+
+    def __call__(self, problem: Problem, generator: Generator) -> Found:
+        import torchattacks  # noqa: PLC0415 (`make bench` puts it beside)
+
+        kind = torchattacks.PGD if isinstance(problem.threat, Linf) else torchattacks.PGDL2
+        size = {"eps": problem.threat.epsilon, "alpha": problem.threat.epsilon / 10}
+        assert problem.model is not None
+        attack = kind(CountedModel(problem.model, problem.counts), steps=self.steps, **size)
+        return External(self.name, attack)(problem, generator)
+
+    def cost(self, shape: tuple[int, int, int]) -> Counts:
+        return Counts(1 + self.steps, self.steps)
+
 
 def lines(shape: tuple[int, ...], threat: Threat) -> Mapping[str, list[Attack]]:
     """The attacks of each line, in their order."""
-    ours = select("standard", shape, conditions=[Condition(threat)])
-    rate = threat.epsilon / 30
-    paper: list[Attack] = [PGD(1000, rate), *(PGD(1000, rate, start="random") for _ in range(10))]
-    apgd = AutoAttack("custom", (("attacks", ("apgd-ce",)),))
-    square = AutoAttack("custom", (("attacks", ("square",)),))
-    attacks: Any = foolbox.attacks
-    linf = isinstance(threat, Linf)
-    others = [
+    linf, attacks = isinstance(threat, Linf), cast_any(foolbox.attacks)
+    boundary = attacks.LinfinityBrendelBethgeAttack if linf else attacks.L2BrendelBethgeAttack
+    others: list[Attack] = [
         Foolbox(attacks.LinfPGD(steps=100) if linf else attacks.L2PGD(steps=100)),
         Foolbox(attacks.LInfFMNAttack(steps=200) if linf else attacks.L2FMNAttack(steps=200)),
-        Foolbox(
-            (attacks.LinfinityBrendelBethgeAttack if linf else attacks.L2BrendelBethgeAttack)(
-                steps=100
-            ),
-            from_pool=True,
-        ),
+        Foolbox(boundary(steps=100), from_pool=True),
     ]
-    return {
-        "ccat, standard": [case.attack for case in ours],
-        "AutoAttack, every target": [EveryTarget(apgd), EveryTarget(square)],
+    aware = [AutoAttack("custom", (("attacks", (one,)),)) for one in ("apgd-ce", "square")]
+    zero = PGD(1000, paper_rate(threat, 30))
+    paper = [zero, *10 * [replace(zero, start="random")]]
+    found: dict[str, list[Attack]] = {
+        f"ccat, {suite}": [
+            one.attack for one in select(suite, shape, conditions=[Condition(threat)])
+        ]
+        for suite in ("demo", "standard")
+    }
+    return found | {
+        "AutoAttack": [AutoAttack()],
+        "AutoAttack, every target": [EveryTarget(one) for one in aware],
+        "foolbox": others,
         "foolbox, every target": [EveryTarget(one) for one in others],
-        "the paper's PGD-Conf": paper,
+        "torchattacks": [TorchAttacks()],
+        "torchattacks, every target": [EveryTarget(TorchAttacks())],
+        "the paper's PGD-Conf": list(paper),
     }
 
 
-def main() -> None:
-    """Attack, print the points of each line, and draw them."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("run", type=Path)
-    parser.add_argument("--threat", type=parse_threat, default=Linf(0.3))
-    parser.add_argument("--images", type=int, default=20)
-    parser.add_argument("--out", type=Path, default=Path("found.svg"))
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    run = Run.open(options.run)
+def cast_any(module: object) -> Any:
+    """Return a module whose names have no types."""
+    return module
+
+
+def followed(run: Run, threat: Threat, images: Images) -> dict[str, list[Point]]:
+    """Attack some images of a run with every line, and print each as it ends."""
     model = run.training.model()
     last = split_of(run.recipe.dataset, "test")[-1000:]
     tau = threshold(outcome(probabilities(model, last.floats()), last.y), 0.99)
-    images, pool = counted(run.recipe.dataset)[: options.images], split_of("mnist", "train")[:2000]
+    pool = split_of(run.recipe.dataset, "train")[:2000]
     x, y = images.floats(), images.y
     fast = attack_copy(model, x)
-    plt.rcParams.update(RC)
-    figure, axes = plt.subplots(figsize=(5, 3.2))
-    shown = lines(x.shape[1:], options.threat).items()
-    for colour, (name, attacks) in zip(COLOURS, shown, strict=False):
-        open_, passes = torch.ones(len(x), dtype=torch.bool), 0.0
-        points = [(50.0, 0.0)]
+    about = (threat, other_class_confidence, pool.floats(), None, pool.y)
+    answers = probabilities(model, x)
+    wrong = (answers.argmax(1) != y) & (answers.amax(1) >= tau)
+    found: dict[str, list[Point]] = {}
+    for name, attacks in lines(tuple(x.shape[1:]), threat).items():
+        points = [Point(1, 0, wrong.clone())]
         for number, attack in enumerate(attacks):
-            rows = open_.nonzero()[:, 0]
+            rows = (~points[-1].broken).nonzero()[:, 0]
             if len(rows) == 0:
                 break
-            about = (options.threat, other_class_confidence, pool.floats(), None, pool.y)
             problem = Problem.of(fast, x[rows], y[rows], *about)
             problem = replace(problem, tau=tau, enough=level(other_class_confidence, tau))
-            found = attack(problem, Generator().manual_seed(number))
-            answers = probabilities(model, problem.images(found))
-            confidence, answer = answers.max(1)
-            open_[rows[(answer != y[rows]) & (confidence >= tau)]] = False
-            passes += (problem.counts.forwards + 2 * problem.counts.backwards) / len(x)
-            points.append((passes, 100 * (1 - open_.double().mean().item())))
-        print(name, ", ".join(f"{two:.0f} % @{one:.0f}" for one, two in points[1:]), flush=True)
-        at, share = zip(*points, strict=True)
-        axes.step(at, share, where="post", marker="o", markersize=3, color=colour, label=name)
-    axes.set(xscale="log", xlabel="passes per image", ylabel="accepted errors found, in %")
-    axes.set(ylim=(-2, 102), title=f"{run.path.name}, {label(options.threat)}, {len(x)} images")
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    axes.legend(frameon=False, loc="upper left")
-    figure.savefig(options.out, bbox_inches="tight")
+            begin = time.process_time()
+            delta = attack(problem, Generator().manual_seed(number))
+            seconds = time.process_time() - begin
+            given = probabilities(model, problem.images(delta))
+            broken = points[-1].broken.clone()
+            broken[rows[(given.argmax(1) != y[rows]) & (given.amax(1) >= tau)]] = True
+            passes = problem.counts.forwards + 2 * problem.counts.backwards
+            before = points[-1]
+            each = (before.passes + passes / len(x), before.seconds + seconds / len(x))
+            points.append(Point(*each, broken))
+        found[name] = points
+        text = ", ".join(f"{int(one.broken.sum())} @{one.passes:.0f}" for one in points)
+        print(f"{run.path.name} {label(threat)} {name}: {text}", flush=True)
+    return found
+
+
+def area(points: Sequence[Point], pool: int) -> float:
+    """Return the share of the pool found, averaged over log passes from FIRST to LAST."""
+    total, ends = 0.0, [*(one.passes for one in points[1:]), math.inf]
+    for point, end in zip(points, ends, strict=True):
+        low, high = max(point.passes, FIRST), min(end, LAST)
+        if high > low:
+            total += int(point.broken.sum()) / pool * math.log(high / low)
+    return total / math.log(LAST / FIRST)
+
+
+def row(points: Sequence[Point], pool: int) -> dict[str, float | None]:
+    """Return what the table says of one line."""
+    reached = [one for one in points if int(one.broken.sum()) >= 0.95 * pool]
+    last = points[-1]
+    return {
+        "found": int(last.broken.sum()),
+        "pool": pool,
+        "area": area(points, pool),
+        "passes": last.passes,
+        "seconds": last.seconds,
+        "passes to 95 %": reached[0].passes if reached else None,
+        "seconds to 95 %": reached[0].seconds if reached else None,
+    }
+
+
+def table(title: str, rows: Mapping[str, Mapping[str, float | None]]) -> str:
+    """Return the lines of one model as a table in Markdown."""
+    head = ("found of pool", "area", "passes", "seconds", "passes to 95 %", "seconds to 95 %")
+    text = [f"| {title} | {' | '.join(head)} |", f"|---|{len(head) * '---:|'}"]
+    for name, one in rows.items():
+        shown = [f"{one['found']} of {one['pool']}", f"{one['area']:.2f}"]
+        for key, digits in (("passes", 0), ("seconds", 2)):
+            shown.append(f"{one[key]:,.{digits}f}")
+        for key, digits in (("passes to 95 %", 0), ("seconds to 95 %", 2)):
+            shown.append("–" if one[key] is None else f"{one[key]:,.{digits}f}")
+        text.append(f"| {name} | {' | '.join(shown)} |")
+    return "\n".join(text)
+
+
+def draw(panels: Mapping[str, Mapping[str, Sequence[Point]]], out: Path) -> None:
+    """Draw a panel for each model: accepted errors over passes, a line for each contestant."""
+    plt.rcParams.update(RC)
+    wide = min(2, len(panels))
+    high = math.ceil(len(panels) / wide)
+    figure, axes = plt.subplots(high, wide, figsize=(4.2 * wide, 2.9 * high), squeeze=False)
+    for one, (title, of_lines) in zip(axes.flat, panels.items(), strict=False):
+        for number, (name, points) in enumerate(of_lines.items()):
+            colour = COLOURS[number // 2 % len(COLOURS)]
+            style = "-" if number in (1, 3, 5, 7, 8) else "--"
+            size = len(points[0].broken)
+            at = [max(one.passes, 10) for one in points]
+            share = [100 * int(one.broken.sum()) / size for one in points]
+            one.step(at, share, style, where="post", color=colour, label=name)
+            one.plot(at[-1], share[-1], "o", markersize=3, color=colour)
+        one.set(xscale="log", xlabel="passes per image", ylabel="accepted errors, %", title=title)
+        one.set(ylim=(-3, 103), xlim=(10, 200_000))
+    for spare in list(axes.flat)[len(panels) :]:
+        spare.set_axis_off()
+    handles, names = axes.flat[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="lower center", ncol=3, frameon=False)
+    figure.tight_layout(rect=(0, 0.16 if high == 1 else 0.1, 1, 1))
+    figure.savefig(out)
+
+
+def main() -> None:
+    """Attack every run with every line; print tables, store them, and draw them."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("runs", nargs="+", metavar="RUN@THREAT")
+    parser.add_argument("--images", type=int, default=20)
+    parser.add_argument("--out", type=Path, default=Path("found.svg"))
+    parser.add_argument("--trust", action="store_true", help="import factories that runs name")
+    options = parser.parse_args()
+    if options.trust:
+        extensions.trust_everything()
+    torch.set_num_threads(1)
+    keep_freed()
+    panels, stored = {}, {}
+    for given in options.runs:
+        path, _, text = given.partition("@")
+        run, threat = Run.open(Path(path)), parse_threat(text or "Linf:0.3")
+        images = counted(run.recipe.dataset)[: options.images]
+        title = f"{run.path.name}, {Condition(threat).title}"
+        panels[title] = followed(run, threat, images)
+        pool = int(torch.stack([one[-1].broken for one in panels[title].values()]).any(0).sum())
+        stored[title] = {name: row(points, max(pool, 1)) for name, points in panels[title].items()}
+        print(f"\n{table(title, stored[title])}\n", flush=True)
+        options.out.with_suffix(".json").write_text(json.dumps(stored, indent=1))
+        draw(panels, options.out)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import pytest
 from runs import CASES, TINY, says
 
 from ccat import RECIPES, SUITES, Suite
+from ccat.cli.commands import demo
 from ccat.overrides import override
 from ccat.runs import Run
 
@@ -143,17 +144,22 @@ def test_the_demo(
     for name in ("mnist-ccat-demo", "mnist-at-demo", "mnist-normal-demo"):
         attack = {} if "normal" in name else {"method.attack.iterations": "1"}
         monkeypatch.setitem(RECIPES, name, override(RECIPES[name], changes | attack))
-    monkeypatch.setitem(SUITES, "demo", Suite(CASES))
+    monkeypatch.setattr(demo, "ZOO", "zoo:mnist-normal-small")  # a network that is fast
+    for suite in ("demo", "paper-brief"):
+        monkeypatch.setitem(SUITES, suite, Suite(CASES))
     shown = says(capsys, "demo", "--workers", "1")
-    assert re.findall(r"^\| (mnist-\w+-demo) ", shown, re.MULTILINE) == [
-        "mnist-normal-demo",
-        "mnist-at-demo",
-        "mnist-ccat-demo",
+    lines = [line for line in shown.splitlines() if line.startswith("| ") and "run" not in line]
+    names = [line.split("|")[1].strip() for line in lines]
+    normal, at, paper, ccat, certified = names[::2]
+    assert (normal, at) == ("normal training", "adversarial training")
+    assert (paper, ccat) == ("CCAT, paper's attacks", "CCAT, our attacks")
+    assert certified == "certified (zoo)"
+    assert [name.endswith(", nothing rejected") for name in names] == 5 * [False, True]
+    assert "*" not in lines[0], "a normal model has seen no attack"
+    assert "*" in lines[6]
+    assert "≤" in lines[8], "bounds of the certified model stand beside what attacks found"
+    assert shown.rstrip().splitlines()[-3:] == [
+        "  ccat attack runs/demo/mnist-ccat-demo --suite standard      attack it harder",
+        *shown.rstrip().splitlines()[-2:],
     ]
-    assert "Linf:0.1" in shown
-    lines = [line for line in shown.splitlines() if line.startswith("| mnist")]
-    assert [", nothing rejected" in line for line in lines] == 3 * [False, True]
-    normal, ccat = lines[0], lines[4]
-    assert "*" not in normal, "a normal model has seen no attack"
-    assert "*" in ccat
     assert says(capsys, "demo", "--workers", "1") == shown

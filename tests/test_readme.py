@@ -22,6 +22,7 @@ from ccat.threats import parse_threat
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
+GUIDE = (ROOT / "docs" / "GUIDE.md").read_text()
 API = (ROOT / "docs" / "API.md").read_text()
 EXTENDING = (ROOT / "docs" / "EXTENDING.md").read_text()
 
@@ -31,6 +32,27 @@ def blocks(language: str, text: str = README) -> list[str]:
 
 
 def test_the_python_of_the_readme_runs(
+    mnist_test: Images, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a model as small as can be."""
+    (block,) = blocks("python")
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 3))
+    images = torch.rand(306, 1, 4, 4)
+    labels = model(images).argmax(1)
+    names = {
+        "digits": mnist_test[:5].floats(),
+        "model": model,
+        "images": images[:6],
+        "labels": labels[:6],
+        "held_out": (images[6:], labels[6:]),
+    }
+    exec(compile(block, "README.md", "exec"), names)
+    assert names["answers"].tolist() == mnist_test[:5].y.tolist()
+    assert "| model  " in capsys.readouterr().out
+
+
+def test_the_python_of_the_guide_runs(
     mnist_train: Images,
     mnist_test: Images,
     tmp_path: Path,
@@ -41,8 +63,8 @@ def test_the_python_of_the_readme_runs(
     monkeypatch.chdir(tmp_path)
     exec(
         compile(
-            "\n".join(block for block in blocks("python") if "ccat.evaluate(" not in block),
-            "README.md",
+            "\n".join(one for one in blocks("python", GUIDE) if "ccat.evaluate(" not in one),
+            "GUIDE.md",
             "exec",
         ),
         {},
@@ -56,11 +78,11 @@ def test_the_python_of_the_readme_runs(
     assert coverage > 80
 
 
-def test_the_model_of_your_own_in_the_readme_is_attacked_and_evaluated(
+def test_the_model_of_your_own_in_the_guide_is_attacked_and_evaluated(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """With a model and images as small as can be, and a suite that takes seconds."""
-    (block,) = [block for block in blocks("python") if "ccat.evaluate(" in block]
+    (block,) = [one for one in blocks("python", GUIDE) if "ccat.evaluate(" in one]
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 3))
     images = torch.rand(306, 1, 4, 4)
@@ -72,7 +94,7 @@ def test_the_model_of_your_own_in_the_readme_is_attacked_and_evaluated(
         "x_val": images[6:],
         "y_val": labels[6:],
     }
-    exec(compile(block.replace("standard", "demo"), "README.md", "exec"), names)
+    exec(compile(block.replace("standard", "demo"), "GUIDE.md", "exec"), names)
     assert "| model  " in capsys.readouterr().out
     assert (names["x_adv"] - images[:6]).abs().max() <= 8 / 255 + 1e-6
 

@@ -1,15 +1,27 @@
 """The paper's table of attacks, with its iterations and restarts, at one rate per threat.
 
-Sized for GPUs and clusters; to compare with the paper's numbers, not to trust a robust error.
+Sized for GPUs and clusters, or in brief for a CPU; to compare with the paper's numbers, not to
+trust a robust error.
 """
 
-from typing import Literal
+from dataclasses import replace
+from typing import Literal, NamedTuple
 
 from ccat.attacking import Case
 from ccat.attacks import PGD, CornerSearch, Estimated, Geometry, Random, Simple, Square
 from ccat.objectives import any_class_confidence, cross_entropy, other_class_confidence
 from ccat.threats import L0, L2, Frame, Linf, Threat
 
+
+class Length(NamedTuple):
+    """How long the gradient attacks run, and their restarts from random points."""
+
+    iterations: int  # of PGD-Conf; PGD-CE has 200
+    conf_restarts: int
+    ce_restarts: int
+
+
+_FULL, _BRIEF = Length(1000, 10, 50), Length(200, 1, 1)
 _STARTS: tuple[tuple[Literal["zero", "random"], int], ...] = (("zero", 1), ("random", 10))
 
 
@@ -18,19 +30,13 @@ def paper_attacks(seen: Linf, larger: Linf, *others: Threat, frame: Frame) -> tu
     balls = [
         case for ball in (seen, larger, *others) for case in _white_box(ball) + _black_box(ball)
     ]
-    distal = [
-        Case(
-            f"PGD-Conf {start}",
-            seen,
-            PGD(1000, paper_rate(seen, 30), start=start),
-            any_class_confidence,
-            restarts,
-            "noise",
-            family="PGD-Conf",
-        )
-        for start, restarts in _STARTS
-    ]
-    return (*balls, *_white_box(frame), *distal)
+    return (*balls, *_white_box(frame), *_distal(seen, _FULL))
+
+
+def paper_in_brief(seen: Linf, *threats: Threat) -> tuple[Case, ...]:
+    """Return the paper's gradient attacks with one restart, within threats and around noise."""
+    on_images = [case for one in (seen, *threats) for case in _white_box(one, _BRIEF)]
+    return (*on_images, *_distal(seen, _BRIEF))
 
 
 def paper_rate(threat: Threat, divisor: float) -> float:
@@ -43,20 +49,24 @@ def paper_rate(threat: Threat, divisor: float) -> float:
     return 0.1 if isinstance(threat, Frame) else threat.epsilon / divisor
 
 
-def _white_box(threat: Threat) -> list[Case]:
-    rate = paper_rate(threat, 30)
-    conf = [
-        Case(
-            f"PGD-Conf {start}",
-            threat,
-            PGD(1000, rate, start=start),
-            restarts=restarts,
-            family="PGD-Conf",
-        )
-        for start, restarts in _STARTS
-    ]
+def _white_box(threat: Threat, length: Length = _FULL) -> list[Case]:
+    zero = PGD(length.iterations, paper_rate(threat, 30))
+    random = replace(zero, start="random")
     ce = PGD(200, paper_rate(threat, 6), backtracking=1.25, start="random")
-    return [*conf, Case("PGD-CE random", threat, ce, cross_entropy, 50, family="PGD-CE")]
+    restarts = length.conf_restarts
+    return [
+        Case("PGD-Conf zero", threat, zero, family="PGD-Conf"),
+        Case("PGD-Conf random", threat, random, restarts=restarts, family="PGD-Conf"),
+        Case("PGD-CE random", threat, ce, cross_entropy, length.ce_restarts, family="PGD-CE"),
+    ]
+
+
+def _distal(threat: Linf, length: Length) -> list[Case]:
+    return [
+        replace(case, objective=any_class_confidence, source="noise")
+        for case in _white_box(threat, length)
+        if case.objective is not cross_entropy
+    ]
 
 
 def _black_box(threat: Threat) -> list[Case]:

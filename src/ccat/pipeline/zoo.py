@@ -35,6 +35,21 @@ def copy_of_zoo(name: str, folder: Path) -> Run:
     return copy
 
 
+def copy_of_run(run: Run, path: Path) -> Run:
+    """Return a run of the same model without what attacks found, copied if it is not there yet.
+
+    Raises:
+        RunError: If the copy that is there has other weights.
+    """
+    run.training.require_intact()
+    if not is_run(path):
+        _copy(run.path, path)
+    copy = Run.open(path)
+    if copy.weights != run.weights:
+        raise RunError(f"{path} has other weights than {run.path}: move it away to begin anew")
+    return copy
+
+
 def add_to_zoo(run: Run, path: Path) -> None:
     """Write what the zoo keeps of a run to a directory: see the head of this file.
 
