@@ -11,15 +11,19 @@ import torch
 from digits import reader
 from runs import says
 from synthetic import JUDGE, run_outcomes
+from torch import nn
+from truth import seeded
 
 import ccat
 from ccat import PGD, SUITES, Case, Images, Linf, Suite, any_class_confidence, metrics
-from ccat.attacking import Attempt, attempts_of
+from ccat.attacking import Attempt, Certificate, Rest, attempts_of, best_certificates
 from ccat.attacking.case import sequences
 from ccat.engine import Here
 from ccat.evaluation.evaluate import evaluate
+from ccat.evaluation.outcome import Outcome
 from ccat.objectives import cross_entropy, level, lowest_confidence, other_class_confidence
 from ccat.runs import Run
+from ccat.threats import Condition
 
 WEAK = Case("weak", Linf(0.1), PGD(3, 0.05))
 STRONG = Case("strong", Linf(0.1), PGD(20, 0.05, start="random"), restarts=2)
@@ -175,3 +179,115 @@ def test_an_engine_takes_what_is_added_while_it_works() -> None:
 def test_a_share_that_is_none(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = says(capsys, "attack", "tiny", "--rest-at-tpr", "90", error=True)
     assert "0.9 for 90 %" in said
+
+
+def linear() -> nn.Module:
+    """Return a linear network: intervals are exact, and what is not certified can be broken."""
+    images, generator = ccat.load_mnist("train"), seeded(0)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
+    net.load_state_dict({name: torch.zeros_like(one) for name, one in net.state_dict().items()})
+    optimiser = torch.optim.Adam(net.parameters(), 1e-3)
+    for rows in torch.randperm(10_000, generator=generator).view(-1, 100):
+        loss = ccat.Normal()(net, net, images[rows].floats(), images[rows].y, generator)
+        optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+    return net
+
+
+def test_what_is_certified_rests_and_every_rate_stays_the_same(mnist_test: Images) -> None:
+    x, y = mnist_test[:100].floats(), mnist_test[:100].y
+    cases = [
+        Case("steps", Linf(0.03), PGD(5, 0.02)),
+        Case("small steps", Linf(0.03), PGD(10, 0.01)),
+        Case("smaller", Linf(0.01), PGD(5, 0.01)),
+    ]
+    common = {"calibration": (mnist_test[-500:].floats(), mnist_test[-500:].y), "suite": cases}
+    model = linear()
+    found = {
+        certify: ccat.evaluate(model, x, y, certify=certify, **common)  # type: ignore[arg-type]
+        for certify in (None, "interval")
+    }
+    attacked, rested = found[None], found["interval"]
+    for one in rested.outcomes.attempts:
+        possible = rested.outcomes.certified[one.condition].wrong
+        assert one.certified.tolist() == (~possible).tolist()
+        assert not (one.asked & one.certified).any()
+        assert 20 < one.certified.sum() < 95
+        if one.position == 0:
+            assert one.asked.tolist() == possible.tolist()
+    for one in attacked.outcomes.attempts:
+        possible = rested.outcomes.certified[one.condition].wrong
+        wrong = one.answers[JUDGE].outcome.wrong
+        assert not one.certified.any()
+        assert not (wrong & ~possible).any(), "attacks on what is certified find nothing"
+        assert one.position or wrong.sum() > 0.8 * possible.sum()
+    for mine, yours in zip(rested.evaluation.attacks, attacked.evaluation.attacks, strict=True):
+        pairs = [(mine.pooled, yours.pooled), *zip(mine.families, yours.families, strict=True)]
+        for rest, all_of_them in pairs:
+            assert rest.asked < all_of_them.asked
+            assert rest.forwards < all_of_them.forwards
+            kept = ("rates", "without_rejection", "auc", "found", "added", "examples")
+            for name in kept:
+                assert getattr(rest, name) == getattr(all_of_them, name)
+        assert mine.selective == yours.selective
+    common["suite"] = cases[2:]
+    complete = ccat.evaluate(model, x, y, certify="interval", rest_tpr=None, **common)  # type: ignore[arg-type]
+    assert all(one.asked.all() for one in complete.outcomes.attempts)
+
+
+def test_which_certificate_says_what_rests() -> None:
+    def certificate(name: str, certified: int, count: int = 100) -> Certificate:
+        return Certificate(name, Outcome(np.arange(count) >= certified, np.zeros(count)))
+
+    stored = {
+        Condition(Linf(0.1)): certificate("smaller", 90),
+        Condition(Linf(0.2)): certificate("equal", 50),
+        Condition(Linf(0.3)): certificate("larger", 60),
+        Condition(Linf(0.4)): certificate("short", 70, count=99),
+        Condition(Linf(0.2), "noise"): certificate("noise", 0),
+    }
+    asked = [
+        Condition(Linf(0.2)),
+        Condition(Linf(0.2), goal="rejection"),
+        Condition(Linf(0.2), "noise"),
+        Condition(Linf(0.5)),
+    ]
+    best = best_certificates(asked, stored, 100)
+    assert {condition.title: one.name for condition, one in best.items()} == {"Linf:0.2": "larger"}
+    assert best_certificates(asked, stored, 99)[asked[0]].name == "short"
+    rest = Rest(certificates=best)
+    assert rest.certified(asked[0], 70).tolist() == [True] * 60 + [False] * 10
+    assert not rest.certified(asked[1], 70).any()
+
+
+def test_a_key_names_the_certificate_and_a_block_what_it_left_out(
+    trained: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was asked for before there was a certificate goes on without it."""
+    small = Case("small", Linf(1e-5), PGD(2, 1e-5))
+    monkeypatch.setitem(SUITES, "tiny", Suite((small,)))
+    again = Suite((small, replace(small, attack=PGD(3, 1e-5))))
+    attack = ("attack", "tiny", "--suite", "tiny", "--workers", "1", "--no-check", "--examples")
+    assert "1 blocks computed" in says(capsys, *attack, "100")
+    certify = ("certify", "tiny", "--threat", "Linf:0.00002", "--workers", "1")
+    says(capsys, *certify, "--examples", "200")
+    assert "1 blocks computed" in says(capsys, *attack, "200")
+    assert not any(block.certified.any() for one in trained.attempts.all() for block in one.blocks)
+    monkeypatch.setitem(SUITES, "tiny", again)
+    assert "4 blocks computed" in says(capsys, *attack, "200")
+    assert "0 blocks computed" in says(capsys, *attack, "200")
+    assert "1 blocks computed" in says(capsys, *attack, "100", "--attack-certified")
+    data = ccat.data.data_digest("mnist")
+    (possible,) = trained.certificates.read(data).values()
+    rested = [one for one in trained.attempts.all() if one.blocks[0].certified.any()]
+    assert [len(one.blocks) for one in rested] == [2, 2]
+    for one in rested:
+        mask = torch.cat([block.certified for block in one.blocks])
+        assert mask.tolist() == (~possible.wrong[:200]).tolist()
+        assert 0 < mask.sum() < 200
+        assert one.blocks[1].forwards <= 4 * int(one.blocks[1].asked.sum())
+    assert "every file is as it was written" in says(capsys, "verify", "tiny")
+    for file in trained.path.glob("certificates/*"):
+        file.unlink()
+    assert "no stored certificate says so" in says(capsys, "verify", "tiny", error=True)

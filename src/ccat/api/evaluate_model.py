@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from types import MappingProxyType
 
@@ -26,11 +27,13 @@ from ccat.attacking import (
     Attempt,
     Block,
     Case,
+    Certificate,
     Memory,
     Rest,
     Target,
     Unit,
     attempts_of,
+    best_certificates,
     blocks_in,
     merge,
     rest_at,
@@ -50,12 +53,12 @@ from ccat.data import Images
 from ccat.engine import Here
 from ccat.errors import PipelineError
 from ccat.evaluation.evaluate import evaluate as evaluate_outcomes
-from ccat.evaluation.metrics import threshold
+from ccat.evaluation.metrics import Outcome, threshold
 from ccat.evaluation.results import RunOutcomes
 from ccat.models.predict import probabilities
 from ccat.progress import Progress, ProgressBar
 from ccat.rejection import Judge, Rejection
-from ccat.threats import Threat
+from ccat.threats import Condition, Threat
 
 _BATCH = 500  # images that a score of your own gets at once
 
@@ -107,7 +110,8 @@ def evaluate(
         rest_tpr: An image that is wrong and accepted at the τ of this TPR rests in the cases that
             follow; None attacks all images with all cases.
         certify: "interval" or "linear": bound errors from above as well, within every threat that
-            is a box.
+            is a box. Images to which no wrong answer is possible are then not attacked, unless
+            `rest_tpr` is None.
 
     Returns:
         Tables, numbers and adversarial images.
@@ -137,12 +141,16 @@ def evaluate(
         threshold(clean.calibration[judge], tpr)  # refuse too few images before attacking
         report = progress or (ProgressBar(name) if sys.stderr.isatty() else lambda *_: None)
         batch = batch or fitting_batch(model, x[:1], str(device), 1)
+        proved = certified_boxes(model, cases, x[:count], y[:count], certify)
+        certificates = _certificates(cases, proved, count) if rest_tpr is not None else {}
         rest, rest_tpr = rest_at(rule, clean.raw, rest_tpr)
+        rest = replace(rest, certificates=certificates)
         pool, labels_of_pool = x_val.to(device), y_val.to(device)
         about = (rest.enough, labels_of_pool, rest.tau)
         target = Target(model, rule, judges, pool, batch, *about)
         try_out(target, cases, x[:1].to(device), y[:1].to(device))
-        attempts = attempts_of(cases, rest_at=rest_tpr)
+        names = {condition: one.name for condition, one in certificates.items()}
+        attempts = attempts_of(cases, rest_at=rest_tpr, certificates=names)
         memory = _attacked(target, x[:count], y[:count], attempts, rest, str(device), report)
     blocks = range(blocks_in(count))
     found = tuple(
@@ -171,7 +179,7 @@ def evaluate(
         groups=grouped(found, rule, (), seen),
         notes=notes,
         corrupted=(),
-        certified=certified_boxes(model, cases, x[:count], y[:count], certify),
+        certified=proved,
     )
     adversarial = _adversarial(outcomes, memory, x[:count], y[:count])
     return Result(outcomes, evaluate_outcomes(outcomes, tpr), MappingProxyType(adversarial))
@@ -197,6 +205,13 @@ def _clean(
         scores[name] = torch.cat(parts).double().numpy()
     labels = torch.cat([counted[1], calibration[1]]).numpy()
     return clean_outcomes(rejection, given.numpy(), scores, labels, len(calibration[0]))
+
+
+def _certificates(
+    cases: Sequence[Case], proved: Mapping[Condition, Outcome], count: int
+) -> dict[Condition, Certificate]:
+    stored = {condition: Certificate(condition.key, one) for condition, one in proved.items()}
+    return best_certificates(dict.fromkeys(case.condition for case in cases), stored, count)
 
 
 def _attacked(

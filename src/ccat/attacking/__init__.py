@@ -3,7 +3,8 @@
 A *case* says which attack maximises what within which threat. An *attempt* is one restart of it
 against certain weights and data, made in *blocks* of a hundred examples. `attack` computes the
 blocks that are missing on an engine and keeps them, in memory or in a run directory; an example
-that one attempt has broken *rests* in those that follow. `outcomes` turns blocks into what an
+that one attempt has broken *rests* in those that follow, one that is certified in all of them.
+`outcomes` turns blocks into what an
 evaluation counts.
 
     block, delta = attack_block(Target(model), case, x, y, generator)
@@ -20,7 +21,7 @@ from ccat.attacking.case import (
     blocks_in,
 )
 from ccat.attacking.core import Memory, Results, Unit, attack, missing, solve
-from ccat.attacking.rest import Rest, rest_at
+from ccat.attacking.rest import Certificate, Rest, best_certificates, rest_at
 from ccat.attacking.worst import Worst, merge, worst_of_block
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "AttemptRecord",
     "Block",
     "Case",
+    "Certificate",
     "Memory",
     "Rest",
     "Results",
@@ -38,6 +40,7 @@ __all__ = [
     "attack",
     "attack_block",
     "attempts_of",
+    "best_certificates",
     "block_of",
     "blocks_in",
     "merge",

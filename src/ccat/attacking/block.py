@@ -49,8 +49,9 @@ class Block:
     `scores` are by judge; `value` is what the attack reached of its objective, −∞ where it was not
     asked. `no_gradient` counts the examples that the attack left unbroken and whose gradient was
     zero wherever it asked, `rising` those whose score still rose when it ended. `asked` (N,) is
-    False for the examples that rested because an earlier attempt had broken them; their answers are
-    those to the images themselves.
+    False for the examples that rested; their answers are those to the images themselves.
+    `certified` (N,) is True for those of them that a certificate says cannot be broken, the others
+    had been broken by an earlier attempt.
     """
 
     probabilities: Tensor
@@ -62,10 +63,12 @@ class Block:
     no_gradient: int = 0
     rising: int = 0
     asked: Tensor = field(default_factory=lambda: torch.ones(0, dtype=torch.bool))
+    certified: Tensor = field(default_factory=lambda: torch.ones(0, dtype=torch.bool))
 
     def __post_init__(self) -> None:
-        if len(self.asked) == 0:
-            object.__setattr__(self, "asked", torch.ones(len(self.value), dtype=torch.bool))
+        for name, usual in (("asked", True), ("certified", False)):
+            if len(getattr(self, name)) == 0:
+                object.__setattr__(self, name, torch.full((len(self.value),), usual))
 
 
 def pose(target: Target, case: Case, x: Tensor, y: Tensor) -> Problem:

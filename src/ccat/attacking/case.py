@@ -104,6 +104,8 @@ class Attempt:
             examples are attacked to the end.
         after: The key of the attempt before this one in its sequence.
         position: How many attempts come before it.
+        certificate: The name of the certificate by which examples rest that cannot be broken.
+            Empty: none does.
     """
 
     case: Case
@@ -114,12 +116,13 @@ class Attempt:
     rest_at: float | None = None
     after: str = ""
     position: int = 0
+    certificate: str = ""
 
     @cached_property
     def key(self) -> str:
         """A SHA-256 of all that the attempt's numbers depend on."""
         place = (self.restart, self.weights, self.data, self.seed, self.rest_at, self.after)
-        return attempt_key(self.case.identity(), *place)
+        return attempt_key(self.case.identity(), *place, self.certificate)
 
     @cached_property
     def record(self) -> "AttemptRecord":
@@ -156,9 +159,15 @@ class AttemptRecord:
 
 
 def attempts_of(
-    cases: Sequence[Case], weights: str = "", data: str = "", rest_at: float | None = None
+    cases: Sequence[Case],
+    weights: str = "",
+    data: str = "",
+    rest_at: float | None = None,
+    certificates: Mapping[Condition, str] | None = None,
 ) -> list[Attempt]:
     """Return every restart of every case; with `rest_at`, as a sequence under each condition.
+
+    `certificates` names, by condition, the certificate by which examples rest.
 
     In a sequence the first restarts of all cases come before the second ones: what is cheap and
     strong is the first of its cases, not a repetition. Where the goal is rejection nothing rests:
@@ -172,7 +181,9 @@ def attempts_of(
             rest = None if case.condition.rejects else rest_at
             before = last.get(case.condition) if rest is not None else None
             after, position = (before.key, before.position + 1) if before else ("", 0)
-            attempt = Attempt(case, restart, weights, data, 0, rest, after, position)
+            certificate = (certificates or {}).get(case.condition, "")
+            place = (rest, after, position, certificate)
+            attempt = Attempt(case, restart, weights, data, 0, *place)
             last[case.condition] = attempt
             found.append(attempt)
     return found
@@ -195,17 +206,20 @@ def attempt_key(
     seed: int,
     rest_at: float | None = None,
     after: str = "",
+    certificate: str = "",
 ) -> str:
     """Return the key of an attempt, whose case is given by its identity as plain data."""
     about = {"case": dict(case_identity), "restart": restart}
     about |= {"weights": weights, "data": data, "seed": seed}
-    return codec.digest(about if rest_at is None else {**about, "rest": rest_at, "after": after})
+    about |= {} if rest_at is None else {"rest": rest_at, "after": after}
+    return codec.digest({**about, "certificate": certificate} if certificate else about)
 
 
 def key_of(about: Mapping[str, Any]) -> str:
     """Return the key that stored metadata belongs to."""
     names = ("restart", "weights", "data", "seed", "rest_at", "after")
-    return attempt_key(identity(about["case"]), *(about[name] for name in names))
+    place = (*(about[name] for name in names), about.get("certificate", ""))
+    return attempt_key(identity(about["case"]), *place)
 
 
 def block_of(x: Tensor, y: Tensor, source: Source, block: int) -> tuple[Tensor, Tensor]:

@@ -2,12 +2,13 @@
 
 `ccat.evaluate` keeps results in memory, `ccat attack` in a run directory; both use this loop. Work
 is done by an engine: this process, local processes, or a cluster. The attempts of a sequence follow
-each other block by block, because what one of them breaks rests in the next.
+each other block by block, because what one of them breaks rests in the next. What is certified
+rests in all of them.
 """
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol, TypeVar
 
 import torch
@@ -72,16 +73,19 @@ def missing(attempts: Sequence[Attempt], blocks: int, results: Results) -> list[
 class _Sequence:
     """One block of the attempts of a sequence, each of which waits for the one before."""
 
-    def __init__(self, attempts: Sequence[Attempt], block: int, labels: Tensor) -> None:
-        self.waiting, self.block, self.labels = deque(attempts), block, labels
-        self.broken = torch.zeros(len(labels), dtype=torch.bool)
+    def __init__(self, attempts: Sequence[Attempt], block: int, y: Tensor, rest: Rest) -> None:
+        self.waiting, self.block = deque(attempts), block
+        mine = slice(block * BLOCK, (block + 1) * BLOCK)
+        self.labels = y[mine]
+        self.certified = rest.certified(attempts[0].case.condition, len(y))[mine]
+        self.broken = torch.zeros(len(self.labels), dtype=torch.bool)
 
     def next_unit(self, results: Results, rest: Rest) -> Unit | None:
         """Return the first missing unit, with the examples that rest in it; None at the end."""
         while self.waiting:
             attempt = self.waiting[0]
             if results.missing(attempt, self.block):
-                return Unit(attempt, self.block, rows(self.broken))
+                return Unit(attempt, self.block, rows(self.broken | self.certified))
             found = results.block(attempt, self.block)
             self.broken |= rest.broken(attempt.case, found, self.labels)
             self.waiting.popleft()
@@ -116,7 +120,7 @@ def attack(
     todo = missing(attempts, count, results)
     total, done, finished = sum(weight(unit, shape) for unit in todo), 0, 0
     places = [
-        _Sequence(sequence, block, y[block * BLOCK : (block + 1) * BLOCK])
+        _Sequence(sequence, block, y, rest)
         for sequence in sequences(attempts)
         for block in range(count)
     ]
@@ -125,8 +129,10 @@ def attack(
     queue = deque(sorted(ready, key=lambda unit: -weight(unit, shape)))
     progress(0, total, f"{len(todo)} blocks")
     for unit, (block, delta) in engine(work, common, queue):
-        results.keep(unit.attempt, unit.block, block, delta)
-        after = of[unit.attempt.key, unit.block].next_unit(results, rest)
+        place = of[unit.attempt.key, unit.block]
+        kept = replace(block, certified=place.certified)
+        results.keep(unit.attempt, unit.block, kept, delta)
+        after = place.next_unit(results, rest)
         queue.extend([after] if after else [])
         done, finished = done + weight(unit, shape), finished + 1
         case = unit.attempt.case

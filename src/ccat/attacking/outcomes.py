@@ -97,6 +97,7 @@ def attempt_outcomes(
         np.concatenate([block.asked.numpy() for block in blocks]),
         record.rest_at,
         record.position,
+        np.concatenate([block.certified.numpy() for block in blocks]),
     )
 
 

@@ -88,5 +88,6 @@ def _require_within(
             f"{run}, {condition.title}: the certificate of image {row} says of wrong answers "
             f"{limit}, but {name} found one with {found.score[row]:.6f}. One of them is wrong, and "
             f"nothing is evaluated: this is a bug in ccat, or the model computes otherwise than "
-            f"its layers say. Delete the run's folder certificates to go on without them"
+            f"its layers say. Delete the run's folder certificates to go on without them, and "
+            f"attack it again: what is certified was not attacked"
         )

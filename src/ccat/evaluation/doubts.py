@@ -110,7 +110,7 @@ def _black_box(run: RunOutcomes, group: Group, tau: float) -> str:
 
 def _still_rising(run: RunOutcomes, group: Group) -> str:
     shares = [
-        one.rising / one.asked.sum()
+        one.rising / one.counted.sum()
         for one in (run.attempts[member] for member in group.members)
         if one.asked.any()
     ]

@@ -19,6 +19,7 @@ from ccat.evaluation.doubts import doubts
 from ccat.evaluation.groups import (
     asked,
     broken,
+    counted,
     families,
     headline,
     pooled_outcome,
@@ -151,7 +152,7 @@ def _under_attack(
 
 def _selective(run: RunOutcomes, group: Group, equal: Sequence[Chosen], seed: int) -> Selective:
     """Return the headline over the coverage of the clean versions of the attacked images."""
-    rows = asked(run, group)
+    rows = counted(run, group)
     clean, _ = pooled_outcome(run, group)
     return selective(
         headline(run, group).among(rows),
@@ -183,7 +184,7 @@ def _single(run: RunOutcomes, group: Group) -> str:
 
 def _pooled(name: str, run: RunOutcomes, group: Group, at: _Threshold) -> Pooled:
     clean, adversarial = pooled_outcome(run, group)
-    shown, rows = rates_of(group.condition), asked(run, group)
+    shown, rows = rates_of(group.condition), counted(run, group)
     errors = float(broken(run, group, at.tau).mean())
     of_errors = group.condition.on_errors
     attempts = [run.attempts[member] for member in group.members]
@@ -196,7 +197,7 @@ def _pooled(name: str, run: RunOutcomes, group: Group, at: _Threshold) -> Pooled
         name=name,
         attempts=len(attempts),
         examples=len(clean),
-        asked=float(rows.mean()),
+        asked=float(asked(run, group).mean()),
         found=errors,
         added=errors,
         rates=at.estimates(shown, clean, adversarial, among=rows),

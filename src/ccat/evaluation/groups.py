@@ -85,11 +85,12 @@ def headline(run: RunOutcomes, group: Group) -> Levels:
 
 def asked(run: RunOutcomes, group: Group) -> NDArray[np.bool_]:
     """Return which images any attempt of a group attacked, of those that all of them have."""
-    masks = [run.attempts[member].asked for member in group.members]
-    found = np.zeros(min(map(len, masks)), dtype=np.bool_)
-    for mask in masks:
-        found |= mask[: len(found)]
-    return found
+    return _any([run.attempts[member].asked for member in group.members])
+
+
+def counted(run: RunOutcomes, group: Group) -> NDArray[np.bool_]:
+    """Return which images the rates of a group are over: attacked, or certified."""
+    return _any([run.attempts[member].counted for member in group.members])
 
 
 def accepted_errors(run: RunOutcomes, group: Group, tau: float) -> NDArray[np.bool_]:
@@ -144,6 +145,13 @@ def told_apart(run: RunOutcomes, group: Group) -> tuple[Floats, Floats]:
     negatives = ACCEPTED_NOISE if group.condition.on_noise else FPR
     negatives = AVAILABILITY if group.condition.rejects else negatives
     return TPR(run.clean[group.judge].outcome).part, negatives(clean, adversarial).part
+
+
+def _any(masks: Sequence[NDArray[np.bool_]]) -> NDArray[np.bool_]:
+    found = np.zeros(min(map(len, masks)), dtype=np.bool_)
+    for mask in masks:
+        found |= mask[: len(found)]
+    return found
 
 
 def _worst_of(

@@ -100,11 +100,13 @@ class Pooled:
         name: Of the attempt, of the family, or "worst case" of all.
         attempts: The number of attempts on each image.
         examples: The number of images that all of these attempts were made for.
-        asked: The share of these that were attacked; the others rested, broken already.
+        asked: The share of these that were attacked; the others rested, broken already or
+            certified.
         found: The share of these that became accepted errors; where the goal is rejection, that
             were correct and accepted and became rejected.
         added: The share that became so here and in no attempt before.
-        rates: The rates at τ among the attacked images; the first is the headline.
+        rates: The rates at τ among the attacked and the certified images; the first is the
+            headline.
         without_rejection: The headline where everything is accepted.
         auc: The area under the ROC curve of correctly classified clean images against their
             successful adversarial examples; null on noise, and where the goal is rejection.

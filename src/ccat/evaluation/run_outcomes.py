@@ -47,10 +47,11 @@ class AttemptOutcomes:
         no_gradient: How many images it left unbroken whose gradient was zero wherever it asked.
         rising: How many images it left unbroken whose score still rose when it ended.
         asked: True for the images that it attacked; the others rested, because an earlier attempt
-            of the same sequence had broken them.
+            of the same sequence had broken them, or because they are certified.
         rest_at: The TPR at whose τ an accepted error was enough, so that the image rested from then
             on; None where all images were attacked to the end.
         position: How many attempts came before it in its sequence.
+        certified: True for the images that rested because no wrong answer to them is possible.
     """
 
     key: str
@@ -68,6 +69,16 @@ class AttemptOutcomes:
     asked: NDArray[np.bool_]
     rest_at: float | None = None
     position: int = 0
+    certified: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+
+    def __post_init__(self) -> None:
+        if len(self.certified) == 0:
+            object.__setattr__(self, "certified", np.zeros_like(self.asked))
+
+    @property
+    def counted(self) -> NDArray[np.bool_]:
+        """True for the images that rates are over: attacked, or certified."""
+        return self.asked | self.certified
 
     @property
     def title(self) -> str:

@@ -3,6 +3,7 @@
 import warnings
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -14,9 +15,11 @@ from ccat.attacking import (
     Attempt,
     Block,
     Case,
+    Certificate,
     Rest,
     Unit,
     attempts_of,
+    best_certificates,
     block_of,
     blocks_in,
     missing,
@@ -45,6 +48,7 @@ from ccat.pipeline.workers import Common, common_of, run_of, target_of, target_w
 from ccat.progress import Progress
 from ccat.runs import Run
 from ccat.runs.plan import Asked
+from ccat.threats import Condition
 
 
 class Plan(NamedTuple):
@@ -71,6 +75,8 @@ def attack(
     keep: Keep = "worst",
     batch: int | None = None,
     rest_tpr: float | None = REST_TPR,
+    *,
+    attack_certified: bool = False,
 ) -> int:
     """Attack a run with all cases of a suite that are not stored yet.
 
@@ -86,6 +92,8 @@ def attack(
         batch: Images that go through the model at once; by default what memory holds.
         rest_tpr: An image that is wrong and accepted at the τ of this TPR rests in the cases that
             follow; None attacks all images with all cases.
+        attack_certified: Attack images as well to which a stored certificate says that no wrong
+            answer is possible. Otherwise they rest, unless `rest_tpr` is None.
 
     Returns:
         The number of blocks computed.
@@ -97,7 +105,8 @@ def attack(
         _require_fitting(run, cases, examples)
         _warn_of_few(run, here)
         fit_missing(run, [case.threat for case in cases], here, progress)
-        todo = _plan(run, cases, examples, engine, device, keep, batch, rest_tpr)
+        limits = (keep, batch, rest_tpr, attack_certified)
+        todo = _plan(run, cases, examples, engine, device, *limits)
         if todo.units:
             engine.ready()
             _try_out(run, [unit.attempt.case for unit in todo.units], here, todo.rest)
@@ -120,6 +129,8 @@ def dry_run(
     keep: Keep = "worst",
     batch: int | None = None,
     rest_tpr: float | None = REST_TPR,
+    *,
+    attack_certified: bool = False,
 ) -> tuple[list[Forecast], int]:
     """Forecast what `attack` would have to compute if nothing rested; writes nothing.
 
@@ -131,7 +142,7 @@ def dry_run(
     if run.rejection.to_fit([], fitted, grey=True) and not fitted:
         raise PipelineError(f"{run.path} has no detector yet: attack it once without --dry-run")
     known = run.answers.clean(data_digest(run.recipe.dataset)) is not None
-    limits = (keep, batch, rest_tpr)
+    limits = (keep, batch, rest_tpr, attack_certified)
     todo = _plan(run, cases, examples, engine, device, *limits, calibrated=known)
     images = counted(run.recipe.dataset)
     x, y = (part.to(device) for part in block_of(images.x, images.y, "test", 0))
@@ -160,16 +171,21 @@ def _plan(
     keep: Keep,
     batch: int | None,
     rest_tpr: float | None,
+    attack_certified: bool,
     *,
     calibrated: bool = True,
 ) -> Plan:
     """Plan what is missing; if nothing may be written, `calibrated` says if τ is known already."""
     require_data(run)
     data = data_digest(run.recipe.dataset)
-    rest = Rest(run.rejection)
+    rest, may_rest = Rest(run.rejection), rest_tpr is not None and not attack_certified
     if calibrated:
         rest, rest_tpr = rest_at(run.rejection, _calibration(run, device), rest_tpr)
     attempts = attempts_of(cases, run.weights, data, rest_tpr)
+    if may_rest:
+        rest = replace(rest, certificates=_certificates(run, data, attempts, examples))
+        names = {condition: one.name for condition, one in rest.certificates.items()}
+        attempts = attempts_of(cases, run.weights, data, rest_tpr, names)
     results = RunResults(run, data, tuple(run.answers.detectors()), keep)
     units = missing(attempts, blocks_in(examples), results)
     if batch is None and units and isinstance(engine, Local):
@@ -177,6 +193,23 @@ def _plan(
         model = model_of(run.path, run.weights, device)
         batch = fitting_batch(model, one, device, min(engine.workers, len(units)))
     return Plan(attempts, units, results, rest, batch or BLOCK)
+
+
+def _certificates(
+    run: Run, data: str, attempts: Sequence[Attempt], examples: int
+) -> dict[Condition, Certificate]:
+    """Return the certificate by which examples rest under each condition that has one.
+
+    Attempts that were asked for before there was a certificate go on without it.
+    """
+    asked_for = {key for asked in run.plan.asked() for key in asked.attempts}
+    conditions = dict.fromkeys(one.case.condition for one in attempts if one.key not in asked_for)
+    stored = {
+        condition: Certificate(f"{condition.key} {run.certificates.bounds_of(condition)}", one)
+        for condition, one in run.certificates.read(data).items()
+    }
+    count = min(blocks_in(examples) * BLOCK, len(counted(run.recipe.dataset)))
+    return best_certificates(conditions, stored, count)
 
 
 def _calibration(run: Run, device: str) -> dict[str, Outcome]:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ccat import codec
 from ccat.attacking import Case
+from ccat.attacking.rest import TPR as REST_TPR
 from ccat.bounds import NoBoundError, certify, is_box
 from ccat.data import counted
 from ccat.engine import Engine
@@ -41,8 +42,11 @@ def benchmark(
     engine: Engine,
     device: str,
     progress: Progress,
+    rest_tpr: float | None = REST_TPR,
+    *,
+    attack_certified: bool = False,
 ) -> Path:
-    """Attack a run with all cases, certify what can be, and write its card.
+    """Certify what can be, attack a run with all cases, and write its card.
 
     Args:
         run: A trained run; what it holds already is not computed again.
@@ -52,16 +56,28 @@ def benchmark(
         engine: Where to compute.
         device: The device of the model.
         progress: Called after each block.
+        rest_tpr: As of `attack`.
+        attack_certified: As of `attack`.
 
     Returns:
         Where the card lies, as Markdown.
     """
-    attack(run, suite, cases, examples, engine, device, progress)
-    check_small(run, suite, cases, examples, engine, device)
     conditions = dict.fromkeys(case.condition for case in cases)
     boxes = [one for one in conditions if is_box(one.threat) and not one.rejects]
     if boxes and not _no_certificate(run, boxes[0]):
         certify_run(run, boxes, examples, engine, device, progress)
+    attack(
+        run,
+        suite,
+        cases,
+        examples,
+        engine,
+        device,
+        progress,
+        rest_tpr=rest_tpr,
+        attack_certified=attack_certified,
+    )
+    check_small(run, suite, cases, examples, engine, device)
     return write_card(run)
 
 

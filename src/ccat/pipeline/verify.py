@@ -49,6 +49,7 @@ def verify(run: Run, sample: int, device: str, progress: Progress) -> tuple[list
             found, scored = [*found, *wrong], scored + count
             progress(done, len(outcomes.groups), group.condition.title)
         found += _certificates(run, outcomes, sample, device)
+        found += _resting(run, outcomes)
         found += card_problems(run, outcomes)
     except (RunError, PipelineError, ValueError) as damaged:
         return [*found, str(damaged)], 0
@@ -87,6 +88,20 @@ def _certificates(run: Run, outcomes: RunOutcomes, sample: int, device: str) -> 
                     f"{block * BLOCK + int(off.argmax())} is not what the model's bounds give"
                 )
                 break
+
+
+def _resting(run: Run, outcomes: RunOutcomes) -> Iterator[str]:
+    """Look for images that rested by a certificate that the run does not hold."""
+    for attempt in outcomes.attempts:
+        left = attempt.certified.copy()
+        for condition, possible in outcomes.certified.items():
+            if condition.includes(attempt.condition):
+                left[: len(possible)] &= possible.wrong[: len(left)]
+        if left.any():
+            yield (
+                f"{run.path}: {attempt.title} did not attack image {int(left.argmax())} because it "
+                f"is certified within {attempt.condition.title}, and no stored certificate says so"
+            )
 
 
 def _group(

@@ -56,9 +56,10 @@ REJECTED = (
 )
 ATTACKED = "An attacked image is what the worst attempt within the threat made of it."
 ASKED = (
-    "asked: images attacked / all, the others rested because an earlier attack had broken them; "
-    "added: images that became accepted errors here and in no attack above / all. The rates of an "
-    "attack are over the images that it was asked."
+    "asked: images attacked / all, the others rested because an earlier attack had broken them, or "
+    "because a certificate says that nothing can; added: images that became accepted errors here "
+    "and in no attack above / all. The rates of an attack are over the images that it was asked, "
+    "and those that are certified."
 )
 SUCCESSFUL = "An adversarial example is successful if it is wrong and its clean image is right."
 SEEN = "* training has seen this threat. – not attacked."

@@ -210,8 +210,9 @@ def strongest_table(evaluations: Sequence[Evaluation]) -> Table:
     head = ("run", "threat", "rank", "attempt", "asked", "found", "worst case")
     legend = (
         "In % of the images. asked: attacked by this attempt; the others rested, because an "
-        "earlier one had broken them. found: became wrong with a score of at least τ in this "
-        "attempt; worst case: in any. A late attempt was asked only what the others had left.",
+        "earlier one had broken them, or a certificate says that nothing can. found: became wrong "
+        "with a score of at least τ in this attempt; worst case: in any. A late attempt was asked "
+        "only what the others had left.",
         *on_rejection(evaluations)[1:],
     )
     title = f"The strongest single attempts, {at(evaluations)}"

@@ -70,6 +70,7 @@ class AttemptFiles:
                 "probabilities": result.probabilities,
                 "value": result.value,
                 "asked": result.asked,
+                "certified": result.certified,
                 **scores,
             },
             rows=len(result.value),
@@ -81,6 +82,7 @@ class AttemptFiles:
             rest_at=attempt.rest_at,
             after=attempt.after,
             position=attempt.position,
+            certificate=attempt.certificate,
             weights=attempt.weights,
             data=attempt.data,
             forwards=result.forwards,
@@ -217,12 +219,16 @@ def _block(tensors: Tensors, about: Mapping[str, Any], seconds: float | None) ->
             raise ValueError(f"its {name} is not one number for each of {rows} examples")
     known = math.nan if seconds is None else seconds
     asked = tensors["asked"]
-    if asked.shape != (rows,) or asked.dtype != torch.bool:
+    certified = tensors.get("certified", torch.zeros_like(asked))
+    if any(one.shape != (rows,) or one.dtype != torch.bool for one in (asked, certified)):
         raise ValueError(f"it does not say which of its {rows} examples were attacked")
+    if (asked & certified).any():
+        raise ValueError("it says of examples that they were attacked and rested")
     forwards, backwards, blind, rising = (
         int(about[name]) for name in ("forwards", "backwards", "no_gradient", "rising")
     )
-    return Block(given, value, scores, known, forwards, backwards, blind, rising, asked)
+    counts = (forwards, backwards, blind, rising)
+    return Block(given, value, scores, known, *counts, asked, certified)
 
 
 def _worst(tensors: Tensors, about: Mapping[str, Any]) -> Worst:

@@ -43,7 +43,15 @@ def attack_run(run: Run, options: Namespace, *, forecast: bool = False) -> None:
         if not isinstance(engine, Local):
             raise ValueError("--dry-run times passes on this machine: leave --engine ray out")
         limits = (options.keep, options.batch, rest_tpr)
-        costs, batch = dry_run(run, cases, examples, engine, device, *limits)
+        costs, batch = dry_run(
+            run,
+            cases,
+            examples,
+            engine,
+            device,
+            *limits,
+            attack_certified=options.attack_certified,
+        )
         print(_forecast(costs, batch, engine.workers))
         return
     computed = attack(
@@ -57,6 +65,7 @@ def attack_run(run: Run, options: Namespace, *, forecast: bool = False) -> None:
         options.keep,
         options.batch,
         rest_tpr,
+        attack_certified=options.attack_certified,
     )
     if not options.no_check:
         check_small(run, as_typed(options), cases, examples, engine, device)
@@ -115,6 +124,8 @@ def as_typed(options: Namespace) -> str:
         words += [word for value in values for word in (name, value)]
     if options.rest_at_tpr != REST_TPR and not options.complete:
         words += ["--rest-at-tpr", f"{options.rest_at_tpr!r}"]
+    if options.attack_certified and not options.complete:
+        words.append("--attack-certified")
     return shlex.join([*words, *["--complete"] * options.complete])
 
 

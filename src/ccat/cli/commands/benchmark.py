@@ -22,7 +22,17 @@ def run(options: Namespace) -> None:
     there = len(counted(one.recipe.dataset))
     examples = min(EXAMPLES, there) if options.examples is None else options.examples
     bar = ProgressBar(one.path.name)
-    card = benchmark(one, as_typed(options), cases, examples, engine, device, bar)
+    card = benchmark(
+        one,
+        as_typed(options),
+        cases,
+        examples,
+        engine,
+        device,
+        bar,
+        None if options.complete else options.rest_at_tpr,
+        attack_certified=options.attack_certified,
+    )
     print(card.read_text(encoding="utf-8"))
     print(f"The card is {card}; `ccat verify {one.path}` computes it again.")
 

@@ -57,6 +57,12 @@ def add_suite(
         f"follow (default: {REST_TPR:g})",
     )
     command.add_argument(
+        "--attack-certified",
+        action="store_true",
+        help="attack images as well to which a stored certificate says that no wrong answer is "
+        "possible (default: they rest)",
+    )
+    command.add_argument(
         "--complete", action="store_true", help="attack every image with every case: none rests"
     )
     command.add_argument(
