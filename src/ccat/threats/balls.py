@@ -113,7 +113,9 @@ class L2:
 
 
 _ROUNDS = 60  # of the search for θ; five to ten of them suffice in most cases
-_HALVING = 8  # every so many rounds the interval is halved, so that no function can stall the search
+_HALVING = (
+    8  # every so many rounds the interval is halved, so that no function can stall the search
+)
 
 
 @dataclass(frozen=True)
