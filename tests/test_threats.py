@@ -128,6 +128,31 @@ def test_l1_and_l2_agree_with_a_root_finder(threat: L1 | L2, kind: str) -> None:
     torch.testing.assert_close(threat.project(x, delta), expected, rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("threat", [L1(4.0), L2(1.5)])
+def test_l1_and_l2_of_one_large_entry_and_of_rows_of_very_different_scale(threat: L1 | L2) -> None:
+    """A search moves one entry by ε, far beyond its wall; other rows change nothing, bit for bit."""
+    x, delta = images(5, "corners"), noise(5, 0.05)
+    delta[:, 0, 0, 0] += threat.epsilon
+    delta[1] *= 1e3
+    delta[2] *= 1e-3
+    found = threat.project(x, delta)
+    for row in range(len(x)):
+        expected = (
+            shrunk_by_root_finding(threat, x[row], delta[row])
+            if torch.minimum(delta[row].abs(), torch.where(delta[row] > 0, 1 - x[row], x[row]))
+            .norm(p=1 if isinstance(threat, L1) else 2)
+            .item()
+            > threat.epsilon
+            else (x[row] + delta[row]).clamp(0, 1) - x[row]
+        )
+        torch.testing.assert_close(found[row], expected, rtol=0, atol=1e-10)
+        alone = threat.project(x[row : row + 1], delta[row : row + 1])[0]
+        assert alone.equal(found[row])
+    single = threat.project(x.float(), delta.float())
+    assert (threat.size(single) <= threat.epsilon * (1 + 1e-6)).all()
+    torch.testing.assert_close(single.double(), found, rtol=0, atol=1e-5)
+
+
 def duchi(delta: Tensor, radius: float) -> Tensor:
     """Duchi et al. 2008, figure 1, for one vector."""
     if delta.abs().sum() <= radius:

@@ -17,6 +17,7 @@ from ccat.attacks.problem import Problem
 from ccat.attacks.protocol import Attack
 from ccat.checks import require_count
 from ccat.threats import L1, L2, Frame, Linf, Threat
+from ccat.threats.geometry import above, movable
 
 _INERTIA = 0.75  # the share of a step that is the new direction; the rest repeats the last one
 _RISING = 0.75  # the share of steps between checkpoints that have to raise the score
@@ -150,11 +151,10 @@ def _checkpoints(iterations: int) -> set[int]:
 
 def _largest(gradient: Tensor, image: Tensor, count: Tensor) -> Tensor:
     """Return ±1/n at the n = `count` entries of the largest gradient that can move, else zero."""
-    leaving = ((image <= 0) & (gradient < 0)) | ((image >= 1) & (gradient > 0))
-    movable = torch.where(leaving, 0, gradient).flatten(1)
-    ranked = movable.abs().sort(1, descending=True).values
-    least = ranked.gather(1, (count.long() - 1).clamp(0, ranked.shape[1] - 1)[:, None])
-    chosen = torch.where(movable.abs() >= least, movable, 0).sign()
+    free = movable(gradient, image).flatten(1)
+    length, places = free.abs(), (count.long() - 1).clamp(0, free.shape[1] - 1)
+    ranked = length.topk(int(places.max()) + 1).values
+    chosen = above(length, ranked.gather(1, places[:, None]), equal=True).mul_(free.sign())
     return (chosen / chosen.abs().sum(1, keepdim=True).clamp_min(1)).view_as(gradient)
 
 

@@ -24,23 +24,32 @@ def best(old: Found, new: Found) -> Found:
     return choose(new.value > old.value, new, old)
 
 
-def improve(found: Found, trial: Found) -> Found:
-    """Do as `best`, but overwrite `found`: for searches that keep nothing but the best so far."""
+def improve(found: Found, trial: Found, rows: Tensor | None = None) -> Found:
+    """Do as `best`, but overwrite `found`: for searches that keep nothing but the best so far.
+
+    Args:
+        found: The best so far, of N examples.
+        trial: What may be better.
+        rows: The examples (M,) that the trial is about, each named once; None for all in order.
+    """
     if found.delta.device.type != "cpu":
-        return best(found, trial)
-    rows = (trial.value > found.value).nonzero()[:, 0]
-    if len(rows):
-        found.delta[rows], found.value[rows] = trial.delta[rows], trial.value[rows]
+        return best(found, trial) if rows is None else improve_rows(found, rows, trial)
+    value = found.value if rows is None else found.value.index_select(0, rows)
+    better = (trial.value > value).nonzero()[:, 0]
+    if len(better):
+        rows = better if rows is None else rows.index_select(0, better)
+        found.delta.index_copy_(0, rows, trial.delta.index_select(0, better))
+        found.value.index_copy_(0, rows, trial.value.index_select(0, better))
     return found
 
 
 def improve_rows(found: Found, rows: Tensor, trial: Found) -> Found:
     """Return `found` with the examples `rows` (M,) replaced where the trial (M,) is better."""
-    better = trial.value > found.value[rows]
-    rows = rows[better]
+    better = (trial.value > found.value.index_select(0, rows)).nonzero()[:, 0]
+    rows = rows.index_select(0, better)
     return Found(
-        found.delta.index_copy(0, rows, trial.delta[better]),
-        found.value.index_copy(0, rows, trial.value[better]),
+        found.delta.index_copy(0, rows, trial.delta.index_select(0, better)),
+        found.value.index_copy(0, rows, trial.value.index_select(0, better)),
     )
 
 
@@ -57,4 +66,4 @@ def pick(condition: Tensor, yes: Tensor, no: Tensor) -> Tensor:
     rows = condition.nonzero()[:, 0]
     if len(rows) in (0, len(no)):
         return yes if len(rows) else no
-    return no.index_copy(0, rows, yes[rows])
+    return no.index_copy(0, rows, yes.index_select(0, rows))

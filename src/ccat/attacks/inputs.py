@@ -3,6 +3,7 @@
 Messages name the examples that are wrong.
 """
 
+import math
 import warnings
 
 import torch
@@ -124,7 +125,7 @@ def require_numbers(bad: Tensor, rows: Tensor, what: str) -> None:
 
 def require_finite(values: Tensor, rows: Tensor, what: str) -> None:
     """Raise ValueError unless all values are finite. If their sum is, they are: that is fast."""
-    if not values.sum().isfinite():
+    if not math.isfinite(values.sum().item()):
         require_numbers(~values.flatten(1).isfinite().all(1), rows, what)
 
 

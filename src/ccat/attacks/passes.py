@@ -34,7 +34,7 @@ class Passes:
     made: int = 0
     gradients: Tensor | None = None  # (N,): 0 not asked for, 1 zero wherever it was, 2 not zero
     all_have_gradients: bool = False
-    best: Tensor | None = None  # (N,): the best value so far
+    mark: Tensor | None = None  # (N,): the value above which an example has risen again
     rose: Tensor | None = None  # (N,): the number of the pass in which it last rose
 
     def run(
@@ -89,13 +89,17 @@ class Passes:
 
         Values are logarithms of confidences.
         """
-        if self.best is None or self.rose is None:
-            self.best = value.new_full((origin.total,), -math.inf)
+        if self.mark is None or self.rose is None:
+            self.mark = value.new_full((origin.total,), -math.inf)
             self.rose = torch.zeros(origin.total, dtype=torch.int64, device=value.device)
-        new = self.best.scatter_reduce(0, origin.rows, value.to(self.best), "amax")
-        rose = new > self.best + _RISE
-        self.rose = torch.where(rose, self.made, self.rose)
-        self.best = torch.where(rose, new, self.best)
+        mark = self.mark.index_select(0, origin.rows)
+        rising = value.to(mark) > mark
+        if value.device.type == "cpu" and not rising.any():
+            return
+        risen = torch.where(rising, value.to(mark) + _RISE, -math.inf)
+        new = self.mark.scatter_reduce(0, origin.rows, risen, "amax")
+        self.rose = torch.where(new > self.mark, self.made, self.rose)
+        self.mark = new
 
     def still_rising(self, count: int) -> Tensor:
         """Return which of `count` examples rose in the last tenth of the passes, (N,)."""

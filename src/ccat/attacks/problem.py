@@ -110,7 +110,7 @@ class Problem:
         """Return the problem of the examples `rows` (M,), each as often as it is named."""
         return replace(
             self,
-            x=self.x[rows],
+            x=self.x.index_select(0, rows),
             score=ScoreOfRows(self.score, rows),
             labels=None if self.labels is None else self.labels[rows],
             enough=self.most,
@@ -213,15 +213,16 @@ class Problem:
 
     def _place(self, delta: Tensor, rows: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Return allowed perturbations, their images, and the examples they belong to."""
-        x = self.x if rows is None else self.x[rows]
+        x = self.x if rows is None else self.x.index_select(0, rows)
         places = self._all if rows is None else rows
         if self.passes.watched(x.device):
             require_finite(delta, places, "perturbation is not finite")
-        delta = (
-            delta.clamp(*self._bounds)
-            if self._bounds and rows is None
-            else self.threat.project(x, delta)
-        )
+        if self._bounds is None:
+            delta = self.threat.project(x, delta)
+        elif rows is None:
+            delta = delta.clamp(*self._bounds)
+        else:
+            delta = delta.clamp(*(bound.index_select(0, rows) for bound in self._bounds))
         return delta, (x + delta).clamp_(0, 1), places
 
     def _note(self, places: Tensor, value: Tensor, gradient: Tensor | None = None) -> None:
@@ -258,7 +259,7 @@ class Problem:
                 : 1 + gradient
             ]
             if len(remaining):
-                some = self.passes.run(function, image[remaining], remaining)
+                some = self.passes.run(function, image.index_select(0, remaining), remaining)
                 found = tuple(
                     part.to(one.dtype).index_copy_(0, remaining, one)
                     for part, one in zip(found, some, strict=True)

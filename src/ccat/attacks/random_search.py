@@ -3,6 +3,7 @@
 Each keeps what is better, example by example.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -14,6 +15,10 @@ from ccat.attacks.problem import Problem
 from ccat.attacks.protocol import Attack
 from ccat.checks import require_count
 from ccat.threats import L0
+from ccat.threats.geometry import uniform
+
+_EVERY = 10  # passes between two looks at which examples go on
+_AT_ONCE = 100  # images that go through a model in about the time that few of them take
 
 
 @dataclass(frozen=True)
@@ -26,13 +31,9 @@ class Random(Attack):
         require_count("Random: iterations", self.iterations)
 
     def __call__(self, problem: Problem, generator: Generator) -> Found:
-        problem = problem.search()
-        found = _unmoved(problem)
-        for _ in range(self.iterations):
-            found = improve(found, problem.evaluate(problem.threat.sample(problem.x, generator)))
-            if problem.finished:
-                break
-        return found
+        return _best_of(
+            problem, self.iterations, lambda: problem.threat.sample(problem.x, generator)
+        )
 
     def cost(self, shape: tuple[int, int, int]) -> Counts:
         return Counts(1 + self.iterations)
@@ -53,31 +54,38 @@ class Simple(Attack):
         require_count("Simple: iterations", self.iterations)
 
     def __call__(self, problem: Problem, generator: Generator) -> Found:
-        problem = problem.search()
-        found = _unmoved(problem)
+        found, going = _unmoved(problem), Going(problem, 2)
         for _ in range(self.iterations):
-            place = _place(problem, generator)
-            now = (
-                _freed(problem.threat, found.delta, place, generator)
-                if isinstance(problem.threat, L0)
-                else found.delta
-            )
-            for moved in [self._moved(problem, now, place, up) for up in (True, False)]:
-                found = improve(found, problem.evaluate(moved))
-            if problem.finished:
+            place, luck = _place(problem, generator), _luck(problem, generator)
+            if going.over(found):
                 break
+            rows = going.rows
+            now, place = found.delta.index_select(0, rows), place.index_select(0, rows)
+            if luck is not None:
+                assert isinstance(problem.threat, L0)
+                now = _freed(problem.threat, now, place, luck.index_select(0, rows))
+            trial = going.part.evaluate(self._moved(going.part, now, place))
+            found = going.improve(found, trial)
         return found
 
     def cost(self, shape: tuple[int, int, int]) -> Counts:
         return Counts(1 + 2 * self.iterations)
 
-    def _moved(self, problem: Problem, delta: Tensor, place: Tensor, up: bool) -> Tensor:
-        """Return δ with one entry moved, in L0 the entries of one pixel."""
-        if isinstance(problem.threat, L0):
-            return _with_entries(delta, place, float(up) - _entries(problem.x, place))
-        return _with_entries(
-            delta, place, _entries(delta, place) + problem.threat.epsilon * (1 if up else -1)
-        )
+    def _moved(self, pairs: Problem, delta: Tensor, place: Tensor) -> Tensor:
+        """Return δ (M, C, H, W) with one entry moved up, then δ with it moved down, (2M, C, H, W).
+
+        In L0 it is the entries of one pixel that move.
+        """
+        place = place.repeat(2, 1)
+        moved = delta.repeat(2, 1, 1, 1)
+        entries = moved.flatten(1)  # a view
+        up = torch.zeros_like(entries[:, :1])
+        up[: len(delta)] = 1
+        if isinstance(pairs.threat, L0):
+            entries.scatter_(1, place, up - pairs.x.flatten(1).gather(1, place))
+        else:
+            entries.scatter_add_(1, place, pairs.threat.epsilon * (2 * up - 1))
+        return moved
 
 
 @dataclass(frozen=True)
@@ -94,14 +102,9 @@ class Geometry(Attack):
 
     def __call__(self, problem: Problem, generator: Generator) -> Found:
         require_pool(problem, "Geometry")
-        problem = problem.search()
-        found = _unmoved(problem)
-        for _ in range(self.iterations):
-            towards = drawn_from_pool(problem, generator)
-            found = improve(found, problem.evaluate(towards - problem.x))
-            if problem.finished:
-                break
-        return found
+        return _best_of(
+            problem, self.iterations, lambda: drawn_from_pool(problem, generator) - problem.x
+        )
 
     def cost(self, shape: tuple[int, int, int]) -> Counts:
         return Counts(1 + self.iterations)
@@ -128,6 +131,54 @@ def drawn_from_pool(problem: Problem, generator: Generator) -> Tensor:
     return problem.pool[rows].to(problem.x)
 
 
+class Going:
+    """The examples that a search still goes on with, each of them several times in one pass.
+
+    They are looked at in the first call of `over` and in every tenth after it. Each is taken
+    `copies` times, by default as often as fits into a pass of 100 images.
+    """
+
+    def __init__(self, problem: Problem, copies: int | None = None) -> None:
+        self.problem, self.wanted = problem, copies
+        self.part, self.copies, self.calls = problem, 0, 0
+        self.rows = torch.arange(0, device=problem.x.device)
+
+    def over(self, found: Found) -> bool:
+        """Return True if no example goes on.
+
+        Otherwise `rows` (M,) do, and `part` is the problem of all of them, repeated `copies` times.
+        """
+        if self.calls % _EVERY == 0:
+            rows = self.problem.unfinished(found)
+            if len(rows) != len(self.rows):  # what is finished stays so
+                self.rows, self.copies = rows, self.wanted or max(1, _AT_ONCE // max(1, len(rows)))
+                self.part = self.problem.take(rows.repeat(self.copies))
+        self.calls += 1
+        return len(self.rows) == 0
+
+    def improve(self, found: Found, trial: Found) -> Found:
+        """Take over what is better of a trial of `part`, in place, the first copies first."""
+        count = len(trial.value) // len(self.rows)
+        for delta, value in zip(trial.delta.chunk(count), trial.value.chunk(count), strict=True):
+            found = improve(found, Found(delta, value), self.rows)
+        return found
+
+
+def _best_of(problem: Problem, count: int, draw: Callable[[], Tensor]) -> Found:
+    """Return the best of the image and of `count` perturbations that are drawn for all examples.
+
+    Where few examples go on, several perturbations of each are scored in one pass.
+    """
+    found, going, done = _unmoved(problem), Going(problem), 0
+    while done < count and not going.over(found):
+        copies = min(going.copies, count - done)
+        drawn = torch.cat([draw().index_select(0, going.rows) for _ in range(copies)])
+        part = going.part if copies == going.copies else problem.take(going.rows.repeat(copies))
+        found = going.improve(found, part.evaluate(drawn))
+        done += copies
+    return found
+
+
 def _unmoved(problem: Problem) -> Found:
     return problem.evaluate(torch.zeros_like(problem.x))
 
@@ -146,21 +197,23 @@ def _place(problem: Problem, generator: Generator) -> Tensor:
     return place + count * torch.arange(x.shape[1], device=x.device) if pixels else place
 
 
-def _entries(images: Tensor, place: Tensor) -> Tensor:
-    return images.flatten(1).gather(1, place)
+def _luck(problem: Problem, generator: Generator) -> Tensor | None:
+    """Return a number of U(0,1) per example (N, 1), where changes have to be taken back: in L0."""
+    if not isinstance(problem.threat, L0):
+        return None
+    return uniform((len(problem.x), 1), problem.x, generator)
 
 
-def _with_entries(images: Tensor, place: Tensor, values: Tensor) -> Tensor:
-    return images.flatten(1).scatter(1, place, values).view_as(images)
-
-
-def _freed(threat: L0, delta: Tensor, place: Tensor, generator: Generator) -> Tensor:
+def _freed(threat: L0, delta: Tensor, place: Tensor, luck: Tensor) -> Tensor:
     """Take one random change back where there are ε of them and `place` is not one of them."""
     changed = delta.any(1).flatten(1) if threat.per == "pixel" else delta.flatten(1).bool()
     others = changed.scatter(1, place[:, :1], False)
-    full = others.sum(1, keepdim=True) >= threat.epsilon
-    luck = torch.rand(others.shape, generator=generator, device=generator.device).to(delta.device)
-    back = (luck + 1).mul_(others).argmax(1, keepdim=True)
+    count = others.cumsum(1)
+    full = count[:, -1:] >= threat.epsilon
+    back = torch.searchsorted(count, (luck * count[:, -1:]).long() + 1).clamp_max(
+        count.shape[1] - 1
+    )
     if threat.per == "pixel":
         back = back + others.shape[1] * torch.arange(delta.shape[1], device=delta.device)
-    return _with_entries(delta, back, _entries(delta, back).where(~full, 0))
+    entries = delta.flatten(1)
+    return entries.scatter(1, back, entries.gather(1, back) * ~full).view_as(delta)

@@ -12,6 +12,7 @@ from torch import Generator, Tensor
 from ccat.checks import require_number
 from ccat.threats.geometry import (
     IMAGE,
+    above,
     into_box,
     per_image,
     project_where_needed,
@@ -82,22 +83,24 @@ class L2:
 
     def _nearest(self, x: Tensor, delta: Tensor) -> Tensor:
         """Return min(s|δ|, wall) with the largest s ≤ 1 that the ball allows."""
-        walls = wall(x, delta) if self.boxed else torch.full_like(delta, math.inf)
+        length = delta.abs()
         # Divided by the peak, squares of large entries do not overflow.
-        peak = delta.abs().amax(IMAGE).clamp_min(1)
-        stopped = torch.zeros_like(delta, dtype=torch.bool)
-        # Each round stops the entries that reach their wall. The others then grow a little, so
-        # that few rounds suffice.
+        peak = length.amax(IMAGE).clamp_min(1)
+        squares = (length / per_image(peak)).square_()
+        walls = wall(x, delta) if self.boxed else torch.ones_like(delta)
+        reach = walls / length.clamp_min_(tiny(length)) if self.boxed else walls
+        walls.square_()
+        # Each round stops the entries whose wall the scale reaches, marked by 1. The others then
+        # grow a little, so that few rounds suffice.
+        stopped, count = torch.zeros_like(delta), 0.0
         while True:
-            used = self.size(torch.where(stopped, walls, 0))
+            used = (stopped * walls).sum(IMAGE).sqrt()
             left = ((self.epsilon - used).clamp_min(0) * (self.epsilon + used)).sqrt()
-            rest = peak * self.size(torch.where(stopped, 0, delta) / per_image(peak))
-            scale = (left / rest.clamp_min(tiny(rest))).clamp_max(1)
-            grown = per_image(scale) * delta
-            beyond = ~stopped & (grown.abs() > walls)
-            if not beyond.any():
-                return into_box(x, torch.where(stopped, walls.copysign(delta), grown))
-            stopped = stopped | beyond
+            rest = torch.addcmul(squares, stopped, squares, value=-1).sum(IMAGE).sqrt() * peak
+            scale = per_image((left / rest.clamp_min(tiny(rest))).clamp_max(1))
+            stopped = torch.maximum(stopped, above(scale, reach))
+            if count == (count := stopped.sum().item()):
+                return into_box(x, scale * delta)
 
     def ascent(self, gradient: Tensor, image: Tensor) -> Tensor:
         """Return ∇/‖∇‖₂, with the norm over the entries that can move."""
@@ -109,7 +112,10 @@ class L2:
         return random_direction(self, x, generator)
 
 
-_HALVINGS = 40  # the last one is below what float32 can tell apart
+_ROUNDS = 60  # of the search for θ; five to ten of them suffice in most cases
+_HALVING = (
+    8  # every so many rounds the interval is halved, so that no function can stall the search
+)
 
 
 @dataclass(frozen=True)
@@ -140,23 +146,13 @@ class L1:
     def _nearest(self, x: Tensor, delta: Tensor) -> Tensor:
         """Return min(max(|δ|−θ, 0), wall) with the smallest θ ≥ 0 that the ball allows.
 
-        See Duchi et al. 2008 and, with walls, Croce & Hein 2021. The size falls steadily with θ:
-        halving finds θ in less time than sorting where entries start and stop.
+        See Duchi et al. 2008 and, with walls, Croce & Hein 2021.
         """
         length = delta.abs()
         walls = torch.minimum(length, wall(x, delta)) if self.boxed else length
-
-        def shrunk(theta: Tensor) -> Tensor:
-            return torch.minimum(length - per_image(theta), walls).clamp_min(0)
-
-        feasible = torch.where(self.size(walls) > self.epsilon, length.amax(IMAGE), 0)
-        infeasible = torch.zeros_like(feasible)
-        for _ in range(_HALVINGS):
-            theta = (feasible + infeasible) / 2
-            inside = self.size(shrunk(theta)) <= self.epsilon
-            feasible = torch.where(inside, theta, feasible)
-            infeasible = torch.where(inside, infeasible, theta)
-        return into_box(x, shrunk(feasible).copysign(delta))
+        theta = _least_theta(length.flatten(1), walls.flatten(1), self.epsilon)
+        shrunk = torch.minimum(length - per_image(theta), walls).clamp_min_(0)
+        return into_box(x, shrunk.copysign_(delta))
 
     def ascent(self, gradient: Tensor, image: Tensor) -> Tensor:
         """Return ∇ where it is largest, divided by its L1 norm there, and zero elsewhere."""
@@ -165,10 +161,44 @@ class L1:
         least = movable.abs().flatten(1).topk(count).values[:, -1]
         chosen = per_image(least.clamp_min(tiny(gradient)))
         return unit_step(
-            torch.where(gradient.abs() >= chosen, gradient, 0),
-            self.size(torch.where(movable.abs() >= chosen, movable, 0)),
+            above(gradient.abs(), chosen, equal=True).mul_(gradient),
+            self.size(above(movable.abs(), chosen, equal=True).mul_(movable)),
         )
 
     def sample(self, x: Tensor, generator: Generator) -> Tensor:
         """Return a random direction of a size uniform in [0, ε]."""
         return random_direction(self, x, generator)
+
+
+def _least_theta(length: Tensor, walls: Tensor, epsilon: float) -> Tensor:
+    """Return the smallest θ ≥ 0 (N,) for which Σ min(max(length−θ, 0), walls) is at most ε.
+
+    The sum is piecewise linear and falls with θ, so that Newton's method is exact on the last
+    piece; it is not convex, and a step that leaves the interval known to hold θ halves it instead.
+    Only values for which the sum is at most ε are returned.
+
+    Args:
+        length: |δ| (N, D).
+        walls: The most that each entry may change (N, D), at most its length.
+        epsilon: The radius ε.
+    """
+    rounding = torch.finfo(length.dtype).eps
+    target, enough = epsilon * (1 - 4 * rounding), epsilon * (1 - 16 * rounding)
+    size, sliding = walls.sum(1), (walls == length).sum(1)
+    done = size <= epsilon
+    low = theta = torch.zeros_like(size)
+    high = torch.where(done, 0, length.amax(1))
+    for number in range(1, _ROUNDS):
+        if done.all():
+            break
+        next_up = low.nextafter(high)
+        ahead = torch.maximum(theta + (size - target) / sliding, next_up)
+        middle = (low + high) / 2
+        theta = middle if number % _HALVING == 0 else torch.where(ahead < high, ahead, middle)
+        shrunk = torch.minimum(length - theta[:, None], walls).clamp_min_(0)
+        size, sliding = shrunk.sum(1), above(walls, shrunk).mul_(shrunk.sign_()).sum(1)
+        inside = size <= epsilon
+        high = torch.where(inside & ~done, theta, high)
+        low = torch.where(inside, low, theta)
+        done |= (inside & (size >= enough)) | (low.nextafter(high) >= high)
+    return high

@@ -50,8 +50,26 @@ def into_box(x: Tensor, delta: Tensor) -> Tensor:
 
 
 def wall(x: Tensor, delta: Tensor) -> Tensor:
-    """Return how far each entry can go in the direction of δ."""
-    return torch.where(delta > 0, 1 - x, x)
+    """Return how far each entry can go in the direction of δ: 1−x upwards, else x."""
+    return delta.sign().clamp_min_(0).sub_(x).abs_()
+
+
+def above(values: Tensor, least: Tensor | float, *, equal: bool = False) -> Tensor:
+    """Return 1 where values are larger than `least`, or equal if that counts too, and 0 elsewhere.
+
+    To multiply with these numbers takes a tenth of the time of `torch.where` on a CPU.
+    """
+    if isinstance(least, Tensor):
+        values, least = torch.broadcast_tensors(values, least)
+    mask = torch.empty(values.shape, dtype=values.dtype, device=values.device)
+    return torch.ge(values, least, out=mask) if equal else torch.gt(values, least, out=mask)
+
+
+def movable(gradient: Tensor, image: Tensor, margin: float = 0.0) -> Tensor:
+    """Return the gradient, and zero where it leaves [0,1] from an entry within a margin of it."""
+    most = torch.finfo(gradient.dtype).max
+    down, up = above(image, margin).mul_(-most), above(1 - image, margin).mul_(most)
+    return gradient.clamp(down, up)
 
 
 def project_where_needed(
@@ -69,7 +87,10 @@ def project_where_needed(
     rows = beyond.nonzero()[:, 0]
     if len(rows) == len(x):
         return nearest(x, delta)
-    return reached.index_copy_(0, rows, nearest(x[rows], delta[rows])) if len(rows) else reached
+    if len(rows) == 0:
+        return reached
+    some = nearest(x.index_select(0, rows), delta.index_select(0, rows))
+    return reached.index_copy_(0, rows, some)
 
 
 _ROUNDING = 1e-6  # an entry nearer to 0 or 1 than this counts as being there
@@ -80,10 +101,9 @@ def scaled(gradient: Tensor, image: Tensor, boxed: bool) -> tuple[Tensor, Tensor
 
     The largest entry of that part becomes ±1, so that squares of small gradients do not underflow.
     """
-    leaving = ((image <= _ROUNDING) & (gradient < 0)) | ((image >= 1 - _ROUNDING) & (gradient > 0))
-    movable = torch.where(leaving, 0, gradient) if boxed else gradient
-    largest = divisor(movable.abs().amax(IMAGE))
-    return gradient / largest, movable / largest
+    inside = movable(gradient, image, _ROUNDING) if boxed else gradient
+    largest = divisor(inside.abs().amax(IMAGE))
+    return gradient / largest, inside / largest
 
 
 def unit_step(gradient: Tensor, length: Tensor) -> Tensor:
