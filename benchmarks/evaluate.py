@@ -1,72 +1,182 @@
-"""How long `ccat evaluate` takes on 100 stored attempts × 1000 images, beside reading their files.
+"""What `ccat evaluate` and its relatives cost: seconds of one core and memory, of whole processes.
 
-python benchmarks/evaluate.py
+python benchmarks/evaluate.py make FOLDER [--attempts 60] [--images 100]
+python benchmarks/evaluate.py time RUN ... [--commands evaluate,report] [--against SRC] [--rounds 3]
+
+`make` writes a run with made-up answers, as attacks would have left them: the cases of the suite
+`standard`, each image resting once it is broken. `time` runs commands on stored runs, in turns with
+the code of another version if there is one, and says whether both evaluations are the same JSON.
 """
 
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
 import tempfile
-import time
-import tracemalloc
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import torch
-from torch.nn import functional
 
-from ccat import PGD, RECIPES, Case, Linf, create_model
-from ccat.attacking import BLOCK, Block, attempts_of
-from ccat.data import data_digest, split_of
-from ccat.evaluation.evaluate import evaluate
-from ccat.pipeline.collect import collect
+from ccat import RECIPES, SUITES, create_model
+from ccat.attacking import BLOCK, Attempt, Block, attempts_of
+from ccat.data import calibration_size, data_digest, split_of
+from ccat.evaluation.outcome import outcome, threshold
 from ccat.rejection import CONFIDENCE
 from ccat.runs import Run
 
-ATTEMPTS, IMAGES = 100, 1000
+REST = 0.9
+COMMANDS = {
+    "evaluate": ["evaluate", "{runs}", "--format", "json"],
+    "report": ["report", "{runs}", "--out", "{folder}"],
+    "compare": ["compare", "{runs}", "--format", "json"],
+    "verify": ["verify", "{runs}"],
+}
 
 
-def stored(root: Path) -> Run:
-    """Make a run with random results."""
+def make(folder: Path, attempts: int, images: int) -> None:
+    """Write a run of made-up answers to made-up images."""
     generator = torch.Generator().manual_seed(0)
-    run = Run.create(root / "run", RECIPES["mnist-normal-demo"], "cpu")
-    run.training.save_model(create_model("lenet", generator))
-    data = data_digest("mnist")
-    right = functional.one_hot(split_of("mnist", "test").y, 10)
-    clean = (4 * right + torch.rand(10_000, 10, generator=generator)).softmax(1)
+    dataset = _images(folder, images + 1000)
+    recipe = replace(RECIPES["mnist-ccat-demo"], dataset=dataset)
+    run = Run.create(folder / f"{attempts}x{images}", recipe, "cpu")
+    run.training.save_model(create_model(recipe.model, generator))
+    data, labels = data_digest(dataset), split_of(dataset, "test").y
+    clean = _answers(labels, 0.03, generator)
     run.answers.save_clean(clean, data)
-    case = Case("PGD", Linf(0.3), PGD(100, 0.01, start="random"), restarts=ATTEMPTS)
-    for attempt in attempts_of((case,), run.weights, data):
-        for number in range(IMAGES // BLOCK):
-            answers = torch.rand(BLOCK, 10, generator=generator).mul(8).softmax(1)
-            scores = {CONFIDENCE: answers.amax(1)}
-            run.attempts.save(attempt, number, Block(answers, answers[:, 0], scores, 1.0, 100, 100))
-    return run
+    last = calibration_size(dataset)
+    enough = threshold(outcome(clean[-last:], labels[-last:]), REST)
+    os.fsync = lambda _: None  # what is measured here is not lost with the machine
+    resting: dict[tuple[str, int], torch.Tensor] = {}
+    cases = SUITES["standard"].cases
+    restarts = -(-attempts // len(cases))
+    repeated = [replace(case, restarts=restarts) for case in cases]
+    for attempt in attempts_of(repeated, run.weights, data, REST)[:attempts]:
+        for number in range(-(-images // BLOCK)):
+            rows = slice(number * BLOCK, min(images, (number + 1) * BLOCK))
+            place = (attempt.case.condition.key, number)
+            broken = resting.setdefault(place, torch.zeros(rows.stop - rows.start).bool())
+            block = _block(attempt, clean[rows], labels[rows], ~broken, generator)
+            run.attempts.save(attempt, number, block)
+            wrong = block.probabilities.argmax(1) != labels[rows]
+            resting[place] = broken | (wrong & (block.scores[CONFIDENCE].double() >= enough))
+    print(run.path)
 
 
-def timed(function: Callable[[], object]) -> float:
-    """Return the seconds that a call takes."""
-    begin = time.perf_counter()
-    function()
-    return time.perf_counter() - begin
+def _images(folder: Path, count: int) -> str:
+    """Write images of ten classes as a data set, and return its name."""
+    file = folder / f"images-{count}.npz"
+    if not file.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        generator = np.random.default_rng(0)
+        sizes = {"train": 1000, "test": count}
+        arrays = {
+            **{f"{split}_labels": np.arange(size) % 10 for split, size in sizes.items()},
+            **{
+                f"{split}_images": generator.integers(256, size=(size, 28, 28), dtype=np.uint8)
+                for split, size in sizes.items()
+            },
+        }
+        np.savez(file, **arrays)
+    return f"unverified:{file.resolve()}"
+
+
+def _answers(labels: torch.Tensor, wrong: float, generator: torch.Generator) -> torch.Tensor:
+    """Return probabilities of classes, of which so many are wrong; some are exactly 1."""
+    bad = torch.rand(len(labels), generator=generator) < wrong
+    answered = torch.where(bad, (labels + 1) % 10, labels)
+    logits = torch.rand(len(labels), 10, generator=generator)
+    logits[torch.arange(len(labels)), answered] += torch.where(
+        torch.rand(len(labels), generator=generator) < 0.1,
+        40.0,
+        1 + 8 * torch.rand(len(labels), generator=generator),
+    )
+    return logits.softmax(1)
+
+
+def _block(
+    attempt: Attempt,
+    clean: torch.Tensor,
+    labels: torch.Tensor,
+    asked: torch.Tensor,
+    generator: torch.Generator,
+) -> Block:
+    found = _answers(labels, 0.02 + 0.1 / (1 + attempt.position), generator)
+    answers = torch.where(asked[:, None], found, clean)
+    value = torch.where(asked, answers.amax(1), -torch.inf)
+    passes = 100 * int(asked.sum())
+    scores = {CONFIDENCE: answers.amax(1)}
+    return Block(answers, value, scores, 0.5, passes, passes, 0, 0, asked)
+
+
+def timed(command: list[str], source: Path) -> tuple[float, float, str]:
+    """Run a command with the code of a version: its seconds of CPU, peak megabytes and output."""
+    environment = {**os.environ, "PYTHONPATH": str(source), "OMP_NUM_THREADS": "1"}
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    program = (
+        "import resource, sys; from ccat.cli import main; main(sys.argv[1:]); "
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *command], env=environment, capture_output=True, text=True
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return seconds, int(done.stderr.split()[-1]) / 1024, done.stdout
+
+
+def compare(runs: list[str], commands: list[str], against: Path | None, rounds: int) -> None:
+    """Print a line for each command: seconds of CPU and memory, and the ratio to the other code."""
+    here = Path(__file__).resolve().parents[1] / "src"
+    sources = [here] if against is None else [here, against]
+    for name in commands:
+        with tempfile.TemporaryDirectory() as folder:
+            filled = [part.replace("{folder}", folder) for part in COMMANDS[name]]
+            command = [
+                one for part in filled for one in (runs if part == "{runs}" else [part])
+            ]
+            measured = [[timed(command, source) for source in sources] for _ in range(rounds)]
+        each = [list(zip(*column, strict=True)) for column in zip(*measured, strict=True)]
+        ours = each[0]
+        text = f"{name}: {statistics.median(ours[0]):.2f} s, {max(ours[1]):.0f} MB"
+        if against is not None:
+            ratios = [both[1][0] / both[0][0] for both in measured]
+            same = name != "evaluate" or json.loads(ours[2][0]) == json.loads(each[1][2][0])
+            text += (
+                f"; the other {statistics.median(each[1][0]):.2f} s, {max(each[1][1]):.0f} MB, "
+                f"{statistics.median(ratios):.1f} times ({min(ratios):.1f} to {max(ratios):.1f})"
+            )
+            text += "" if name != "evaluate" else f"; the same JSON: {same}"
+        print(text)
 
 
 def main() -> None:
-    """Print one line per step."""
-    torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as folder:
-        run = stored(Path(folder))
-        files = list(run.path.rglob("*.safetensors"))
-        reading = min(timed(lambda: [file.read_bytes() for file in files]) for _ in range(3))
-        collecting = min(timed(lambda: collect(run)) for _ in range(3))
-        outcomes = collect(run)
-        evaluating = timed(lambda: [evaluate(outcomes, tpr) for tpr in (0.99, 0.98, 0.95)])
-        tracemalloc.start()
-        collect(run)
-        peak = tracemalloc.get_traced_memory()[1]
-    print(f"reading {len(files)} files: {reading:.2f} s")
-    print(
-        f"collecting outcomes from them: {collecting:.2f} s, {collecting / reading:.0f} times "
-        f"reading; at most {peak / 1e6:.0f} MB of arrays in Python"
+    """Make a run, or time commands on runs."""
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    print(f"evaluating at three thresholds with intervals: {evaluating:.2f} s")
+    what = options.add_subparsers(dest="what", required=True)
+    making = what.add_parser("make")
+    making.add_argument("folder", type=Path)
+    making.add_argument("--attempts", type=int, default=60)
+    making.add_argument("--images", type=int, default=100)
+    timing = what.add_parser("time")
+    timing.add_argument("runs", nargs="+")
+    timing.add_argument("--commands", default="evaluate")
+    timing.add_argument("--against", type=Path)
+    timing.add_argument("--rounds", type=int, default=3)
+    chosen = options.parse_args()
+    torch.set_num_threads(1)
+    if chosen.what == "make":
+        make(chosen.folder, chosen.attempts, chosen.images)
+    else:
+        compare(chosen.runs, chosen.commands.split(","), chosen.against, chosen.rounds)
 
 
 if __name__ == "__main__":

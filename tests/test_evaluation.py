@@ -91,7 +91,7 @@ def test_without_a_named_threat() -> None:
 def test_only_images_that_all_attempts_attacked_count() -> None:
     m = run_outcomes()
     few = np.ones(40, dtype=np.bool_)
-    short = replace(m.attempts[1], answers={JUDGE: attempt(m, 1)[:40]}, asked=few)
+    short = replace(m.attempts[1], answers={JUDGE: attempt(m, 1)[:40]}, asked=few, certified=~few)
     found = evaluate(replace(m, attempts=(m.attempts[0], short, *m.attempts[2:])), tau=0.5)
     assert [a.pooled.examples for a in found.attacks] == [40, 100, 100]
 

@@ -12,10 +12,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ccat.evaluation.intervals import bootstrap, resampled_coverages
+from ccat.evaluation.intervals import bootstrap
 from ccat.evaluation.outcome import Floats, Outcome
 from ccat.evaluation.parts import AtCoverage, Selective
 from ccat.evaluation.rates import Levels
+from ccat.evaluation.resampling import resampled_coverages
 from ccat.evaluation.selective import risk_coverage, tau_at_coverage
 
 COVERAGES = (0.99, 0.95, 0.9, 0.8)
@@ -74,7 +75,7 @@ def selective(
                 asked=one.coverage,
                 tau=one.tau,
                 reached=coverage.at(one.tau),
-                rate=bootstrap(risk, one.tau, counts, one.taus),
+                rate=bootstrap([risk], one.tau, counts, one.taus)[0],
                 lower_bound=bound(one.tau),
             )
             for one in at

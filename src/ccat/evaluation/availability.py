@@ -21,10 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccat.evaluation.groups import pooled_outcome
-from ccat.evaluation.intervals import LEVEL, Estimate, bootstrap, clopper_pearson, resamples
+from ccat.evaluation.intervals import LEVEL, Estimate, bootstrap, clopper_pearson
 from ccat.evaluation.outcome import Floats, Outcome
 from ccat.evaluation.parts import Availability, Stratified
 from ccat.evaluation.rates import ANSWERED, AVAILABILITY, WRONG, Levels
+from ccat.evaluation.resampling import resampled, resamples
 from ccat.evaluation.run_outcomes import Group, RunOutcomes
 
 ALPHAS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -55,14 +56,17 @@ def availability(run: RunOutcomes, tau: float, taus: Floats, seed: int) -> tuple
         clean, adversarial, (lowest,) = _common(run, errors, [within[1.0]])
         draws = _Draws(tau, resamples(len(clean), seed), taus)
         answered, wrong = ANSWERED(clean, adversarial, lowest), WRONG(clean, adversarial)
+        stays, found_wrong, answers = bootstrap(
+            [AVAILABILITY(clean, lowest), wrong, answered], *draws
+        )
         found.append(
             Availability(
                 condition=errors.condition,
                 examples=len(clean),
-                availability=bootstrap(AVAILABILITY(clean, lowest), *draws),
+                availability=stays,
                 correct=_difference(answered, wrong, draws),
-                wrong=bootstrap(wrong, *draws),
-                rejected=_rest(bootstrap(answered, *draws)),
+                wrong=found_wrong,
+                rejected=_rest(answers),
             )
         )
     return tuple(found)
@@ -124,8 +128,8 @@ def _difference(more: Levels, fewer: Levels, draws: _Draws) -> Estimate:
     tau, counts, taus = draws
     count = int((more.part >= tau).sum() - (fewer.part >= tau).sum())
     least = clopper_pearson(count, len(more.part))
-    values = more.resampled(counts, taus) - fewer.resampled(counts, taus)
-    low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    many, few = resampled([more, fewer], counts, taus)
+    low, high = np.quantile(many - few, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Estimate(least.value, min(float(low), least.low), max(float(high), least.high))
 
 

@@ -12,11 +12,10 @@ from ccat.evaluation.intervals import (
     Estimate,
     exact_interval,
     percentiles,
-    resampled_thresholds,
-    resamples,
 )
 from ccat.evaluation.outcome import Floats, threshold
 from ccat.evaluation.rates import Levels
+from ccat.evaluation.resampling import resampled, resampled_thresholds, resamples
 from ccat.evaluation.run_outcomes import RunOutcomes
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def _compared(
 ) -> Compared:
     counts = resamples(len(pair[0].part), seed)
     one, other = (
-        _Resampled(levels, tau, levels.resampled(counts, each))
+        _Resampled(levels, tau, resampled([levels], counts, each)[0])
         for levels, tau, each in zip(pair, taus, moving, strict=True)
     )
     found, p = difference(one.at_level, other.at_level, other.values - one.values)

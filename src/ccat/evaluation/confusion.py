@@ -82,15 +82,16 @@ def class_rates(
         counts: How often each resample holds each image, (B, N), as for rates over all classes.
     """
     names = _names(run.classes, run.labels, run.clean_answers)
-    clean, found = run.clean_answers.outcome, []
-    for number in np.unique(run.labels):
-        rows = np.flatnonzero(run.labels == number)
-        examples, drawn = Outcome(clean.wrong[rows], clean.score[rows]), counts[:, rows]
-        estimates = {
-            rate.name: bootstrap(rate(examples), tau, drawn, taus) for rate in rates.CLASS_RATES
-        }
-        found.append(ClassRates(names[number], len(rows), estimates))
-    return tuple(found)
+    clean, numbers = run.clean_answers.outcome, np.unique(run.labels)
+    masks = [run.labels == number for number in numbers]
+    levels = [rate(clean).among(mask) for mask in masks for rate in rates.CLASS_RATES]
+    found = iter(bootstrap(levels, tau, counts, taus))
+    return tuple(
+        ClassRates(
+            names[number], int(mask.sum()), {rate.name: next(found) for rate in rates.CLASS_RATES}
+        )
+        for number, mask in zip(numbers, masks, strict=True)
+    )
 
 
 def _names(classes: Sequence[str], labels: Integers, answers: Answers) -> list[str]:

@@ -1,16 +1,14 @@
 """From outcomes to an evaluation at a threshold. Nothing is attacked and no file is read here."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ccat.evaluation import metrics, rates
-from ccat.evaluation.at_coverage import Chosen, chosen, selective
+from ccat.evaluation.at_coverage import chosen, selective
 from ccat.evaluation.availability import availability, stratified
 from ccat.evaluation.certified import between
 from ccat.evaluation.confusion import attacked_answers, by_class, class_rates
@@ -27,16 +25,11 @@ from ccat.evaluation.groups import (
     singles,
     without_gradient,
 )
-from ccat.evaluation.intervals import (
-    REPLICATES,
-    Estimate,
-    bootstrap,
-    exact_interval,
-    resampled_thresholds,
-    resamples,
-)
-from ccat.evaluation.outcome import Floats, Outcome, threshold
+from ccat.evaluation.intervals import Estimate, bootstrap, exact_interval
+from ccat.evaluation.once import once
+from ccat.evaluation.outcome import Floats, threshold
 from ccat.evaluation.rates import COVERAGE, ERROR, Levels, Rate, rates_of
+from ccat.evaluation.resampling import REPLICATES, resampled_thresholds, resamples
 from ccat.evaluation.results import (
     Certified,
     Evaluation,
@@ -53,8 +46,6 @@ if TYPE_CHECKING:
 STRONGEST = 5
 ALL = "all unseen"
 
-_counts = lru_cache(maxsize=3)(resamples)
-
 
 @dataclass(frozen=True)
 class _Threshold:
@@ -64,25 +55,24 @@ class _Threshold:
     taus: Floats
     seed: int
 
-    def estimates(
-        self,
-        rates: Sequence[Rate],
-        *outcomes: Outcome,
-        among: NDArray[np.bool_] | None = None,
-    ) -> dict[str, Estimate]:
-        found = {rate: rate(*outcomes) for rate in rates}
-        if among is not None:
-            found = {rate: levels.among(among) for rate, levels in found.items()}
+    def estimates(self, rates: Mapping[Rate, Levels]) -> dict[str, Estimate]:
+        """Return the rates of some images at τ, each with the interval that it asks for."""
+        varied = [rate for rate in rates if rate.interval == "bootstrap"]
+        found = dict(zip(varied, self.bootstrap([rates[rate] for rate in varied]), strict=True))
         return {
-            rate.name: exact_interval(levels, self.tau)
-            if rate.interval == "exact"
-            else self.estimate(levels)
-            for rate, levels in found.items()
+            rate.name: found[rate] if rate in found else exact_interval(levels, self.tau)
+            for rate, levels in rates.items()
         }
 
-    def estimate(self, levels: Levels) -> Estimate:
-        """Return a rate at τ with its interval over images and τ."""
-        return bootstrap(levels, self.tau, _counts(len(levels.part), self.seed), self.taus)
+    def bootstrap(self, many: Sequence[Levels]) -> list[Estimate]:
+        """Return rates at τ with intervals over images and τ; those of as many images together."""
+        found: dict[int, Estimate] = {}
+        for size in {len(levels.part) for levels in many}:
+            places = [n for n, levels in enumerate(many) if len(levels.part) == size]
+            counts = resamples(size, self.seed)
+            together = bootstrap([many[n] for n in places], self.tau, counts, self.taus)
+            found |= dict(zip(places, together, strict=True))
+        return [found[n] for n in range(len(many))]
 
 
 def evaluate(
@@ -101,8 +91,7 @@ def evaluate(
         at = _Threshold(chosen_tau, resampled_thresholds(run.calibration, tpr, seed), seed)
     else:
         at = _Threshold(tau, np.full(REPLICATES, float(tau)), seed)
-    clean, equal = run.clean_answers.outcome, chosen(run.calibration, seed)
-    counts = _counts(len(clean), seed)
+    clean = run.clean_answers.outcome
     return Evaluation(
         run=run.run,
         method=run.method,
@@ -112,12 +101,12 @@ def evaluate(
         tau=at.tau,
         images=len(clean),
         calibration=len(run.calibration),
-        rates=at.estimates(rates.CLEAN_RATES, clean),
+        rates=at.estimates({rate: rate(clean) for rate in rates.CLEAN_RATES}),
         without_rejection={rate.name: rate(clean).at(-math.inf) for rate in rates.CLEAN_RATES},
-        selective=selective(ERROR(clean), COVERAGE(clean), equal, counts),
+        selective=_clean_selective(run, seed),
         confusion=by_class(run, run.clean_answers, at.tau),
-        classes=class_rates(run, at.tau, at.taus, counts),
-        attacks=tuple(_under_attack(run, group, at, equal) for group in run.groups),
+        classes=class_rates(run, at.tau, at.taus, resamples(len(clean), seed)),
+        attacks=tuple(_under_attack(run, group, at) for group in run.groups),
         worst=_worst(run, at),
         unseen=_unseen(run, at),
         corruptions=under_corruption(run, at.tau),
@@ -128,11 +117,12 @@ def evaluate(
     )
 
 
-def _under_attack(
-    run: RunOutcomes, group: Group, at: _Threshold, equal: Sequence[Chosen]
-) -> UnderAttack:
+def _under_attack(run: RunOutcomes, group: Group, at: _Threshold) -> UnderAttack:
+    parts, added = _families(run, group, at.tau)
     ranked = sorted(singles(group), key=lambda one: -int(broken(run, one, at.tau).sum()))
-    pooled = _pooled("worst case", run, group, at)
+    strongest = [(_single(run, one), one) for one in ranked[:STRONGEST]]
+    pooled, *others = _pooled([("worst case", group), *parts, *strongest], run, at)
+    families = zip(others, added, strict=False)  # the strongest follow
     return UnderAttack(
         condition=group.condition,
         seen=group.seen,
@@ -141,38 +131,48 @@ def _under_attack(
         doubts=doubts(run, group, at.tau, pooled.headline.value),
         planted=run.planted.get(group.condition),
         pooled=pooled,
-        families=_families(run, group, at),
-        strongest=tuple(_pooled(_single(run, one), run, one, at) for one in ranked[:STRONGEST]),
-        selective=_selective(run, group, equal, at.seed),
+        families=tuple(replace(one, added=share) for one, share in families),
+        strongest=tuple(others[len(parts) :]),
+        selective=_selective(run, group, at.seed),
         confusion=()
         if group.condition.on_noise
         else by_class(run, attacked_answers(run, group), at.tau),
     )
 
 
-def _selective(run: RunOutcomes, group: Group, equal: Sequence[Chosen], seed: int) -> Selective:
+@once
+def _clean_selective(run: RunOutcomes, seed: int) -> Selective:
+    """Return the error on clean images over their coverage."""
+    clean, equal = run.clean_answers.outcome, chosen(run.calibration, seed)
+    return selective(ERROR(clean), COVERAGE(clean), equal, resamples(len(clean), seed))
+
+
+@once
+def _selective(run: RunOutcomes, group: Group, seed: int) -> Selective:
     """Return the headline over the coverage of the clean versions of the attacked images."""
     rows = counted(run, group)
     clean, _ = pooled_outcome(run, group)
     return selective(
         headline(run, group).among(rows),
         COVERAGE(clean).among(rows),
-        equal,
-        _counts(len(rows), seed),
+        chosen(run.calibration, seed),
+        resamples(len(rows), seed),
         lambda tau: rested_at(run, group, tau) is not None,
         areas=not group.condition.on_noise,
     )
 
 
-def _families(run: RunOutcomes, group: Group, at: _Threshold) -> tuple[Pooled, ...]:
+def _families(
+    run: RunOutcomes, group: Group, tau: float
+) -> tuple[list[tuple[str, Group]], list[float]]:
     """Return each kind of attack, in the order in which they were made, and what it added."""
     found, before = [], np.zeros(len(asked(run, group)), dtype=np.bool_)
-    for name, part in families(run, group).items():
-        errors = broken(run, part, at.tau)[: len(before)]
-        added = float((errors & ~before).mean())
-        found.append(replace(_pooled(name, run, part, at), added=added))
+    parts = list(families(run, group).items())
+    for _, part in parts:
+        errors = broken(run, part, tau)[: len(before)]
+        found.append(float((errors & ~before).mean()))
         before |= errors
-    return tuple(found)
+    return parts, found
 
 
 def _single(run: RunOutcomes, group: Group) -> str:
@@ -182,11 +182,29 @@ def _single(run: RunOutcomes, group: Group) -> str:
     return attempt.title if own else f"{attempt.title}, {attempt.condition.title}"
 
 
-def _pooled(name: str, run: RunOutcomes, group: Group, at: _Threshold) -> Pooled:
-    clean, adversarial = pooled_outcome(run, group)
-    shown, rows = rates_of(group.condition), counted(run, group)
-    errors = float(broken(run, group, at.tau).mean())
-    of_errors = group.condition.on_errors
+def _pooled(parts: Sequence[tuple[str, Group]], run: RunOutcomes, at: _Threshold) -> list[Pooled]:
+    """Return the worst case of each of several named groups, at τ."""
+    each = [_levels(run, group) for _, group in parts]
+    found = iter(at.bootstrap([levels for one in each for levels in one.values()]))
+    return [
+        replace(
+            _costed(name, run, group, at.tau),
+            rates={rate.name: next(found) for rate in levels},
+            without_rejection=next(iter(levels.values())).at(-math.inf),
+        )
+        for (name, group), levels in zip(parts, each, strict=True)
+    ]
+
+
+def _levels(run: RunOutcomes, group: Group) -> dict[Rate, Levels]:
+    """Return the levels of a group's rates among the images that it attacked or are certified."""
+    outcomes, rows = pooled_outcome(run, group), counted(run, group)
+    return {rate: rate(*outcomes).among(rows) for rate in rates_of(group.condition)}
+
+
+def _costed(name: str, run: RunOutcomes, group: Group, tau: float) -> Pooled:
+    """Return what a group was asked, what it found and what it cost, still without its rates."""
+    errors, rows = float(broken(run, group, tau).mean()), asked(run, group)
     attempts = [run.attempts[member] for member in group.members]
     shares = [1 / attempt.examples for attempt in attempts]
     forwards, backwards, seconds = (
@@ -196,27 +214,34 @@ def _pooled(name: str, run: RunOutcomes, group: Group, at: _Threshold) -> Pooled
     return Pooled(
         name=name,
         attempts=len(attempts),
-        examples=len(clean),
-        asked=float(asked(run, group).mean()),
+        examples=len(rows),
+        asked=float(rows.mean()),
         found=errors,
         added=errors,
-        rates=at.estimates(shown, clean, adversarial, among=rows),
-        without_rejection=shown[0](clean, adversarial).among(rows).at(-math.inf),
-        auc=metrics.auc(clean, adversarial) if of_errors else math.nan,
+        rates={},
+        without_rejection=math.nan,
+        auc=_auc(run, group),
         forwards=forwards,
         backwards=backwards,
         seconds=seconds,
     )
 
 
+@once
+def _auc(run: RunOutcomes, group: Group) -> float:
+    return metrics.auc(*pooled_outcome(run, group)) if group.condition.on_errors else math.nan
+
+
 def _certified(run: RunOutcomes, condition: "Condition", at: _Threshold) -> Certified:
     found = between(run, condition)
+    both = [found.upper] if found.lower is None else [found.upper, found.lower]
+    upper, *lower = at.bootstrap(both)
     return Certified(
         condition=condition,
         examples=found.images,
         certified=1 - float((found.upper.part >= at.tau).mean()),
-        upper=at.estimate(found.upper),
-        lower=None if found.lower is None else at.estimate(found.lower),
+        upper=upper,
+        lower=lower[0] if lower else None,
         without_rejection=found.upper.at(-math.inf),
     )
 
@@ -244,4 +269,5 @@ def _together(name: str, run: RunOutcomes, groups: list[Group], at: _Threshold) 
     members = {member for group in groups for member in group.members}
     if not run.shared_judge or not members:
         return None
-    return _pooled(name, run, replace(groups[0], members=tuple(sorted(members))), at)
+    (found,) = _pooled([(name, replace(groups[0], members=tuple(sorted(members))))], run, at)
+    return found

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ccat.evaluation.once import once
 from ccat.evaluation.outcome import Floats, Integers, Outcome, lowest_of, threshold, worst_of
 from ccat.evaluation.rates import ACCEPTED_NOISE, AVAILABILITY, FPR, TPR, Levels, rates_of
 from ccat.evaluation.run_outcomes import Answers, Group, RunOutcomes
@@ -62,20 +63,23 @@ def pooled_outcome(run: RunOutcomes, group: Group) -> tuple[Outcome, Outcome]:
 
     The worst is the highest-scored error, or the lowest score where the attacker wants rejection.
     """
-    clean, attempts = _answers(run, group)
-    return clean.outcome, _worst_of(group, clean, attempts)[0]
+    clean, adversarial, _ = _pooled(run, group)
+    return clean.outcome, adversarial
 
 
+@once
 def pooled_answers(run: RunOutcomes, group: Group) -> tuple[Answers, Integers]:
     """Return the answers in the worst case, and the number of the attempt that each comes from.
 
     The number is −1 where no attempt succeeded; the answer is the clean one there.
     """
-    clean, attempts = _answers(run, group)
-    adversarial, index = _worst_of(group, clean, attempts)
-    predicted = np.stack([*(attempt.predicted for attempt in attempts), clean.predicted])
-    by = np.array([*group.members, -1])[index]  # index −1 is the last: the clean answers
-    return Answers(predicted[index, np.arange(len(index))], adversarial), by
+    clean, adversarial, by = _pooled(run, group)
+    predicted = clean.predicted.copy()
+    for member in np.unique(by[by >= 0]):
+        rows = by == member
+        theirs = run.attempts[member].answers[group.judge].predicted
+        predicted[rows] = theirs[: len(rows)][rows]
+    return Answers(predicted, adversarial), by
 
 
 def headline(run: RunOutcomes, group: Group) -> Levels:
@@ -95,11 +99,11 @@ def counted(run: RunOutcomes, group: Group) -> NDArray[np.bool_]:
 
 def accepted_errors(run: RunOutcomes, group: Group, tau: float) -> NDArray[np.bool_]:
     """Return which images an attempt of a group turned into an error that τ accepts."""
-    clean, attempts = _answers(run, group)
-    found = np.zeros(len(clean.predicted), dtype=np.bool_)
-    for member, one in zip(group.members, attempts, strict=True):
-        mask = run.attempts[member].asked[: len(found)]
-        found |= mask & one.outcome.wrong & (one.outcome.score >= tau)
+    found = np.zeros(_examples(run, group), dtype=np.bool_)
+    rows = slice(len(found))
+    for attempt in (run.attempts[member] for member in group.members):
+        one = attempt.answers[group.judge].outcome
+        found |= attempt.asked[rows] & one.wrong[rows] & (one.score[rows] >= tau)
     return found
 
 
@@ -154,15 +158,27 @@ def _any(masks: Sequence[NDArray[np.bool_]]) -> NDArray[np.bool_]:
     return found
 
 
-def _worst_of(
-    group: Group, clean: Answers, attempts: Sequence[Answers]
-) -> tuple[Outcome, Integers]:
-    outcomes = [attempt.outcome for attempt in attempts]
-    return lowest_of(outcomes) if group.condition.rejects else worst_of(clean.outcome, outcomes)
+def _pooled(run: RunOutcomes, group: Group) -> tuple[Answers, Outcome, Integers]:
+    """Return the clean answers, the worst outcome, and whose it is, of the images of all attempts.
+
+    Those of several attempts are kept; there are few such groups, but as many single attempts as
+    were made.
+    """
+    return (_pooled_once if len(group.members) > 1 else _pooled_now)(run, group)
 
 
-def _answers(run: RunOutcomes, group: Group) -> tuple[Answers, list[Answers]]:
-    """Return clean and attacked answers of the images that all attempts of a group attacked."""
-    attempts = [run.attempts[member].answers[group.judge] for member in group.members]
-    examples = min(len(attempt.predicted) for attempt in attempts)
-    return run.clean[group.judge][:examples], [attempt[:examples] for attempt in attempts]
+def _pooled_now(run: RunOutcomes, group: Group) -> tuple[Answers, Outcome, Integers]:
+    clean = run.clean[group.judge][: _examples(run, group)]
+    rows = slice(len(clean.predicted))
+    found = (run.attempts[member].answers[group.judge].outcome[rows] for member in group.members)
+    rejects = group.condition.rejects
+    adversarial, index = lowest_of(found) if rejects else worst_of(clean.outcome, found)
+    return clean, adversarial, np.array([*group.members, -1])[index]  # −1 is the last one
+
+
+_pooled_once = once(_pooled_now)
+
+
+def _examples(run: RunOutcomes, group: Group) -> int:
+    """Return how many images all attempts of a group were made for."""
+    return min(run.attempts[member].examples for member in group.members)

@@ -6,16 +6,17 @@ exact one of Clopper & Pearson at that τ: where few or nearly all examples coun
 little to vary.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ccat.evaluation.outcome import Floats, Outcome, accepting, exact
+from ccat.evaluation.outcome import Floats
 from ccat.evaluation.rates import Levels
+from ccat.evaluation.resampling import resampled
 
-REPLICATES = 1000
 LEVEL = 0.95
 
 
@@ -27,67 +28,50 @@ class Estimate(NamedTuple):
     high: float
 
 
-def resamples(examples: int, seed: int, replicates: int = REPLICATES) -> NDArray[np.int16]:
-    """Return how often each example is drawn, (B, N), when N of N are drawn with replacement.
-
-    The same seed gives the same draws, so that the resamples of two runs pair up.
-    """
-    generator = np.random.default_rng([seed, examples])
-    counts = np.empty((replicates, examples), dtype=np.int16)
-    for row in counts:  # one at a time, because all of them take ten times the memory
-        row[:] = np.bincount(generator.integers(examples, size=examples), minlength=examples)
-    return counts
-
-
-def resampled_thresholds(
-    calibration: Outcome, tpr: float, seed: int, replicates: int = REPLICATES
-) -> Floats:
-    """Return the τ that each resample of the calibration examples chooses, (B,)."""
-    generator = np.random.default_rng([seed, len(calibration), 1])
-    taus = []
-    for _ in range(replicates):
-        rows = generator.integers(len(calibration), size=len(calibration))
-        positives = np.sort(calibration.score[rows][~calibration.wrong[rows]])
-        taus.append(accepting(positives, exact(tpr)))
-    return np.array(taus)
-
-
-def resampled_coverages(
-    calibration: Outcome, coverages: Sequence[float], seed: int, replicates: int = REPLICATES
-) -> list[Floats]:
-    """Return for each coverage the τ that each resample of the calibration examples chooses, (B,).
-
-    The resamples are those of `resampled_thresholds`; right or wrong, every example counts.
-    """
-    generator = np.random.default_rng([seed, len(calibration), 1])
-    shares = [exact(coverage) for coverage in coverages]
-    taus = np.empty((len(shares), replicates))
-    for column in taus.T:
-        drawn = calibration.score[generator.integers(len(calibration), size=len(calibration))]
-        drawn.sort()
-        column[:] = [accepting(drawn, share) for share in shares]
-    return list(taus)
-
-
-def bootstrap(levels: Levels, tau: float, counts: NDArray[np.int16], taus: Floats) -> Estimate:
-    """Return a rate at τ with the percentile interval of its values on resamples.
+def bootstrap(
+    many: Sequence[Levels], tau: float, counts: NDArray[np.integer[Any]], taus: Floats
+) -> list[Estimate]:
+    """Return rates at τ, each with the percentile interval of its values on resamples.
 
     Args:
-        levels: Of the examples whose rate it is.
+        many: The levels of each rate, all of the same examples.
         tau: The threshold.
         counts: How often each resample holds each example, (B, N).
         taus: The threshold of each resample, (B,).
     """
-    if np.isnan(levels.at(tau)) or not (levels.whole >= tau).any():
-        return exact_interval(levels, tau)
-    return percentiles(levels, tau, levels.resampled(counts, taus))
+    varied = [levels for levels in many if (levels.whole >= tau).any()]
+    values = iter(_percentiles(resampled(varied, counts, taus)) if varied else ())
+    return [
+        _spanning(levels, tau, *next(values))
+        if (levels.whole >= tau).any()
+        else exact_interval(levels, tau)
+        for levels in many
+    ]
 
 
 def percentiles(levels: Levels, tau: float, values: Floats, level: float = LEVEL) -> Estimate:
     """Return a rate at τ with the percentile interval of given values on resamples, (B,)."""
+    ((low, high),) = _percentiles([values], level)
+    return _spanning(levels, tau, low, high, level)
+
+
+def _percentiles(many: Sequence[Floats], level: float = LEVEL) -> list[tuple[float, float]]:
+    """Return the percentiles of values on resamples; where a value is NaN, of the others."""
+    values, ends = np.stack(many), [(1 - level) / 2, (1 + level) / 2]
+    missing = np.isnan(values).any(1)
+    found = np.empty((2, len(values)))
+    found[:, ~missing] = np.quantile(values[~missing], ends, axis=1)
+    for row in np.flatnonzero(missing):
+        found[:, row] = np.nanquantile(values[row], ends)
+    return [(float(low), float(high)) for low, high in found.T]
+
+
+def _spanning(
+    levels: Levels, tau: float, low: float, high: float, level: float = LEVEL
+) -> Estimate:
+    """Return a rate at τ with an interval that spans the given ends and the exact interval."""
     least = exact_interval(levels, tau, level)
-    low, high = np.nanquantile(values, [(1 - level) / 2, (1 + level) / 2])
-    return Estimate(levels.at(tau), min(float(low), least.low), max(float(high), least.high))
+    return Estimate(least.value, min(low, least.low), max(high, least.high))
 
 
 def exact_interval(levels: Levels, tau: float, level: float = LEVEL) -> Estimate:
@@ -99,10 +83,21 @@ def exact_interval(levels: Levels, tau: float, level: float = LEVEL) -> Estimate
     return Estimate(value, value, value) if np.isnan(value) else Estimate(value, 0.0, 1.0)
 
 
+@lru_cache(maxsize=1 << 16)
 def clopper_pearson(successes: int, trials: int, level: float = LEVEL) -> Estimate:
-    """Return a share with its exact interval."""
+    """Return a share with its exact interval, the same that `scipy.stats.binomtest` gives."""
     # Imported here because it takes a second, in every worker process.
-    from scipy.stats import binomtest  # noqa: PLC0415
+    from scipy.stats import binom  # noqa: PLC0415
 
-    interval = binomtest(successes, trials).proportion_ci(level, "exact")
-    return Estimate(successes / trials, float(interval.low), float(interval.high))
+    # The distribution without checks of its arguments, which take fifty times as long.
+    tail = (1 - level) / 2
+    low = _root(lambda p: binom._sf(successes - 1, trials, p) - tail) if successes else 0.0
+    above = successes < trials
+    high = _root(lambda p: binom._cdf(successes, trials, p) - tail) if above else 1.0
+    return Estimate(successes / trials, low, high)
+
+
+def _root(function: Callable[[float], float]) -> float:
+    from scipy.optimize import brentq  # noqa: PLC0415
+
+    return float(brentq(function, 0, 1))

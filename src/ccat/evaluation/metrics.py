@@ -125,11 +125,16 @@ def area(positives: Floats, negatives: Floats) -> float:
     """Return the area under the ROC curve of two lists of scores; NaN if one of them is empty."""
     if len(positives) == 0 or len(negatives) == 0:
         return math.nan
-    # Imported here because it takes a second, in every worker process.
-    from sklearn.metrics import roc_auc_score  # noqa: PLC0415
-
-    truth = np.repeat([True, False], [len(positives), len(negatives)])
-    return float(roc_auc_score(truth, np.concatenate([positives, negatives])))
+    scores = np.concatenate([positives, negatives])
+    order = np.argsort(scores, kind="stable")[::-1]
+    last = np.append(np.flatnonzero(np.diff(scores[order])), len(order) - 1)  # of equal scores
+    accepted = np.cumsum(order < len(positives))[last]
+    corners = np.stack([1 + last - accepted, accepted])  # negatives and positives that τ accepts
+    if len(last) > 2:  # points on a straight line say nothing
+        turns = np.diff(corners, 2).any(0)
+        corners = corners[:, np.concatenate([[True], turns, [True]])]
+    fpr, tpr = np.pad(corners, ((0, 0), (1, 0))) / [[len(negatives)], [len(positives)]]
+    return float(np.trapezoid(tpr, fpr))
 
 
 def risk_coverage(clean: Outcome, adversarial: Outcome | None = None) -> RiskCoverage:

@@ -4,7 +4,7 @@ Shapes: wrong, score (N,).
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -92,7 +92,7 @@ def outcome(probabilities: Any, labels: Any) -> Outcome:
     return Outcome(f.argmax(1) != y, f.max(1))
 
 
-def worst_of(clean: Outcome, attempts: Sequence[Outcome]) -> tuple[Outcome, Integers]:
+def worst_of(clean: Outcome, attempts: Iterable[Outcome]) -> tuple[Outcome, Integers]:
     """Return the worst case of each example, and which attempt it comes from.
 
     The worst case is the highest-scored among the wrong attempts, the first one of several with
@@ -112,19 +112,19 @@ def worst(clean: Outcome, attempts: Sequence[Outcome]) -> Outcome:
     return worst_of(clean, attempts)[0]
 
 
-def lowest_of(attempts: Sequence[Outcome]) -> tuple[Outcome, Integers]:
+def lowest_of(attempts: Iterable[Outcome]) -> tuple[Outcome, Integers]:
     """Return the lowest-scored attempt on each example, the first of several, and its number.
 
     This is the worst case where the attacker wants rejection, whether the answer is wrong or not.
     """
-    for attempt in attempts:
-        require_same_examples(attempts[0], attempt)
-    index = np.stack([attempt.score for attempt in attempts]).argmin(0)
-    rows = np.arange(len(index))
-    wrong, score = (
-        np.stack([getattr(attempt, name) for attempt in attempts])[index, rows]
-        for name in ("wrong", "score")
-    )
+    found = iter(attempts)
+    first = next(found)
+    wrong, score, index = first.wrong, first.score, np.zeros(len(first), dtype=np.int64)
+    for number, attempt in enumerate(found, start=1):
+        require_same_examples(first, attempt)
+        lower = attempt.score < score
+        wrong, score = np.where(lower, attempt.wrong, wrong), np.where(lower, attempt.score, score)
+        index[lower] = number
     return Outcome(wrong, score), index
 
 
@@ -185,6 +185,9 @@ def exact(share: float) -> Fraction:
 
 def accepting(positives: Floats, share: Fraction) -> float:
     """Return the largest τ that accepts this share or more of ascending scores; −∞ of none."""
-    if len(positives) == 0:
-        return -math.inf
-    return float(positives[len(positives) - max(1, math.ceil(len(positives) * share))])
+    return float(positives[place(len(positives), share)]) if len(positives) else -math.inf
+
+
+def place(count: int, share: Fraction) -> int:
+    """Return the place among ascending scores of the largest τ that accepts this share or more."""
+    return count - max(1, math.ceil(count * share))

@@ -14,7 +14,7 @@ Shapes: part, whole, wrong, score (N,).
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,17 +54,6 @@ class Levels:
     def among(self, rows: NDArray[np.bool_]) -> "Levels":
         """Return the same where only some examples count."""
         return Levels(np.where(rows, self.part, np.nan), np.where(rows, self.whole, np.nan))
-
-    def resampled(self, counts: NDArray[np.integer[Any]], tau: Floats) -> Floats:
-        """Return the value on each of B resamples, each at its own τ (B,), as an array (B,).
-
-        Args:
-            counts: How often each resample holds each example, (B, N).
-            tau: The threshold of each resample, (B,).
-        """
-        part, whole = (_drawn(levels, counts, tau) for levels in (self.part, self.whole))
-        share = part / np.where(whole > 0, whole, np.nan if self.fixed else 1)
-        return np.asarray(share, dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -230,11 +219,7 @@ def _reaching(levels: Floats, tau: float | Floats) -> Floats:
     """Return how many of the levels reach τ, for each τ."""
     if np.isnan(tau).any():
         raise ValueError("the threshold tau must be a number, not NaN")
+    if not isinstance(tau, np.ndarray):
+        return np.asarray((levels >= tau).sum(), dtype=np.float64)
     levels = np.sort(levels[~np.isnan(levels)])
     return np.asarray(len(levels) - np.searchsorted(levels, tau, side="left"), dtype=np.float64)
-
-
-def _drawn(levels: Floats, counts: NDArray[np.integer[Any]], tau: Floats) -> NDArray[np.int64]:
-    """Return how many of the drawn examples reach τ, in each resample."""
-    found: NDArray[np.int64] = (counts * (levels >= tau[:, None])).sum(1, dtype=np.int64)
-    return found

@@ -1,0 +1,121 @@
+"""Resamples of images and calibration images, and the values of rates on them, many at once.
+
+All rates of a table are counted in one pass over the resamples. Those that chose the same τ, which
+is one of few calibration scores, are counted by one product of matrices.
+
+Shapes: counts (B, N), taus (B,), arrays (M, N), values (M, B).
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ccat.evaluation.outcome import Floats, Integers, Outcome, exact, place
+from ccat.evaluation.rates import Levels
+
+REPLICATES = 1000
+_ROWS = 100  # resamples in one product, whose memory they bound
+_EXACT = 1 << 24  # up to so many examples single precision counts exactly
+
+
+@lru_cache(maxsize=3)
+def resamples(examples: int, seed: int, replicates: int = REPLICATES) -> NDArray[np.int16]:
+    """Return how often each example is drawn, (B, N), when N of N are drawn with replacement.
+
+    The same seed gives the same draws, so that the resamples of two runs pair up.
+    """
+    generator = np.random.default_rng([seed, examples])
+    counts = np.empty((replicates, examples), dtype=np.int16)
+    for row in counts:  # one at a time, because all of them take ten times the memory
+        row[:] = np.bincount(generator.integers(examples, size=examples), minlength=examples)
+    counts.setflags(write=False)
+    return counts
+
+
+def resampled_thresholds(
+    calibration: Outcome, tpr: float, seed: int, replicates: int = REPLICATES
+) -> Floats:
+    """Return the τ that each resample of the calibration examples chooses, (B,)."""
+    order, drawn = _sorted_resamples(calibration, seed, replicates)
+    correct = ~calibration.wrong[order][drawn]
+    before = correct.cumsum(1, dtype=np.int32)  # how many correct ones come up to each place
+    sizes, inverse = np.unique(before[:, -1], return_inverse=True)
+    share = exact(tpr)
+    places = np.array([place(n, share) if n else -1 for n in sizes.tolist()])[inverse]
+    column = (before > places[:, None]).argmax(1)
+    found = calibration.score[order][drawn[np.arange(replicates), column]]
+    return np.where(places < 0, -np.inf, found)
+
+
+def resampled_coverages(
+    calibration: Outcome, coverages: Sequence[float], seed: int, replicates: int = REPLICATES
+) -> list[Floats]:
+    """Return for each coverage the τ that each resample of the calibration examples chooses, (B,).
+
+    The resamples are those of `resampled_thresholds`; right or wrong, every example counts.
+    """
+    order, drawn = _sorted_resamples(calibration, seed, replicates)
+    scores = calibration.score[order]
+    return [scores[drawn[:, place(len(order), exact(each))]] for each in coverages]
+
+
+@lru_cache(maxsize=4)  # a run is evaluated at several thresholds
+def _sorted_resamples(
+    calibration: Outcome, seed: int, replicates: int
+) -> tuple[Integers, NDArray[np.int32]]:
+    """Return the order of ascending scores, and the places in it that resamples draw, sorted."""
+    generator = np.random.default_rng([seed, len(calibration), 1])
+    order = np.argsort(calibration.score, kind="stable")
+    places = np.empty(len(order), dtype=np.int32)
+    places[order] = np.arange(len(order))
+    drawn = np.empty((replicates, len(order)), dtype=np.int32)
+    for row in drawn:
+        row[:] = places[generator.integers(len(order), size=len(order))]
+    drawn.sort(axis=1)
+    return order, drawn
+
+
+def resampled(
+    many: Sequence[Levels], counts: NDArray[np.integer[Any]], taus: Floats
+) -> list[Floats]:
+    """Return the values of rates on each of B resamples, each at its own τ: for each rate (B,).
+
+    Args:
+        many: The levels of the rates, of the same N examples.
+        counts: How often each resample holds each example, (B, N).
+        taus: The threshold of each resample, (B,).
+    """
+    arrays: dict[bytes, Floats] = {}
+    places = [
+        tuple(_place(arrays, each) for each in (levels.part, levels.whole)) for levels in many
+    ]
+    drawn = _drawn(np.stack(list(arrays.values())), counts, taus)
+    found = []
+    for levels, (part, whole) in zip(many, places, strict=True):
+        divisor = np.where(drawn[whole] > 0, drawn[whole], np.nan if levels.fixed else 1)
+        found.append(drawn[part] / divisor)
+    return found
+
+
+def _place(arrays: dict[bytes, Floats], levels: Floats) -> int:
+    """Return the number of an array among those that are counted; an equal one is counted once."""
+    content = levels.tobytes()
+    arrays.setdefault(content, levels)
+    return list(arrays).index(content)
+
+
+def _drawn(arrays: Floats, counts: NDArray[np.integer[Any]], taus: Floats) -> Floats:
+    """Return how many of the drawn examples reach τ, for each array in each resample, (M, B)."""
+    kind = np.float32 if counts.shape[1] < _EXACT else np.float64
+    found = np.empty((len(arrays), len(taus)))
+    order = np.argsort(taus, kind="stable")
+    distinct, first = np.unique(taus[order], return_index=True)
+    for tau, together in zip(distinct, np.split(order, first[1:]), strict=True):
+        reach = (arrays >= tau).astype(kind)
+        for begin in range(0, len(together), _ROWS):
+            rows = together[begin : begin + _ROWS]
+            found[:, rows] = reach @ counts[rows].astype(kind).T
+    return found
