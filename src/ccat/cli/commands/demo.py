@@ -8,7 +8,8 @@ from argparse import Namespace
 from collections import deque
 
 from ccat.catalog import RECIPES, SUITES
-from ccat.cli.tabulate import at_thresholds, print_tables
+from ccat.cli.screen import print_tables
+from ccat.cli.tabulate import at_thresholds
 from ccat.engine import Local, cores
 from ccat.pipeline.attack import attack
 from ccat.pipeline.check import check_small
