@@ -110,8 +110,11 @@ def as_tex(table: Table) -> str:
     )
     marked = extremes(table)
     rows = [
-        [_tex(cell, bold=marked.get((n, m)) == "best") for m, cell in enumerate(row)]
+        line
         for n, row in enumerate(table.rows)
+        for line in _tex_lines(
+            [(cell, marked.get((n, m)) == "best") for m, cell in enumerate(row)]
+        )
     ]
     lines = [
         *(f"% {line}" for line in table.legend),
@@ -181,19 +184,25 @@ def _caption(table: Table, *, bold: bool) -> str:
     return _escaped(", ".join([*parts, *["the best in bold"] * bold]) + ".")
 
 
+def _tex_lines(row: Sequence[tuple[Cell, bool]]) -> list[list[str]]:
+    """Return a row and, where there are intervals, a second line with these."""
+    intervals = [
+        rf"\scriptsize [{percent(cell.interval[0])}, {percent(cell.interval[1])}]"
+        if isinstance(cell, Share) and cell.interval and not math.isnan(cell.value)
+        else ""
+        for cell, _ in row
+    ]
+    return [[_tex(cell, bold=bold) for cell, bold in row], *[intervals] * any(intervals)]
+
+
 def _tex(cell: Cell, *, bold: bool) -> str:
     if not isinstance(cell, Share) or math.isnan(cell.value):
         return _escaped(shown(cell))
-    interval = (
-        rf" {{\scriptsize [{percent(cell.interval[0])}, {percent(cell.interval[1])}]}}"
-        if cell.interval
-        else ""
-    )
     mark = cell.mark.replace("†", r"\dagger").replace("‡", r"\ddagger")
     note = rf" {{\scriptsize {_escaped(cell.note)}}}" if cell.note else ""
     proved = rf" $\le$ {percent(cell.upper)}" if cell.upper is not None else ""
     value = rf"\textbf{{{percent(cell.value)}}}" if bold else percent(cell.value)
-    return f"{value}{mark and f'$^{{{mark}}}$'}{interval}{proved}{note}"
+    return f"{value}{mark and f'$^{{{mark}}}$'}{proved}{note}"
 
 
 def _escaped(text: str) -> str:
