@@ -60,6 +60,8 @@ DISTRIBUTIONS = {
 RUN_FILES = {
     "run.json",
     "evaluation.json",
+    "headline.json",
+    "planted.json",
     "analysis.json",
     "plan.json",
     "log.jsonl",

@@ -4,7 +4,11 @@ import csv
 import io
 import json
 import math
+import re
+import shutil
+import subprocess
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -269,9 +273,52 @@ def test_formats() -> None:
         ["", "", "", "", ""],
     ]
     tex = FORMATS["tex"](TABLE)
-    assert r"a\_b\textbar{}$<$c$>$ & 50.0$^{*}$ {\scriptsize [25.0, 100.0]} & 3 \\" in tex
-    assert r"Odd \& ends. 100 \% of $\tau$" in tex
+    assert "a\\_b\\textbar{}$<$c$>$ & 50.0$^{*}$ & 3 \\\\\n & \\scriptsize [25.0, 100.0] &  \\\\" in tex
+    assert r"\caption{Odd \& ends, in \%, with 95 \% intervals in brackets.}" in tex
+    assert tex.startswith("% 100 % of τ\n\\begin{table}")
     assert tex.count("{") == tex.count("}")
+
+
+def test_latex_has_threats_as_mathematics_and_the_best_in_bold() -> None:
+    rows = (
+        ("a", Share(0.25, (0.125, 0.5)), Share(0.75, (0.5, 1.0)), Share(0.5, (0.25, 0.75))),
+        ("b", Share(0.5, (0.25, 0.75)), Share(0.25, (0.0, 0.5)), Share(0.5, (0.25, 0.75), "*")),
+    )
+    head = ("run", "coverage", "Linf:0.3", "distal L2:3")
+    tex = FORMATS["tex"](Table("main", "Errors", head, rows, ()))
+    assert r"run & coverage & $L_\infty$ 0.3 & distal $L_2$ 3 \\" in tex
+    assert re.findall(r"\\textbf{(.*?)}", tex) == ["50.0", "25.0"], "more coverage is better"
+    assert r"\caption{Errors, in \%, with 95 \% intervals in brackets, the best in bold.}" in tex
+
+
+def test_columns_are_chosen_by_title_or_pattern() -> None:
+    head = ("run", "Err", "Linf:0.3", "Linf:0.4", "L2:3")
+    table = Table("main", "Errors", head, (("a", "1", "2", "3", "4"),), ("legend",))
+    chosen = table.select(["l2:3", "Linf*"])
+    assert chosen.head == ("run", "L2:3", "Linf:0.3", "Linf:0.4")
+    assert chosen.rows == (("a", "4", "2", "3"),)
+    with pytest.raises(ValueError, match=r"has no column 'L1:3'; it has Err, Linf:0.3"):
+        table.select(["Err", "L1:3"])
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="there is no pdflatex")
+def test_latex_compiles(tmp_path: Path) -> None:
+    """With booktabs alone, and the odd characters of every table that there is."""
+    made = [TABLE, *tables([[evaluate(replace(run_outcomes(), run="a_b"), 0.9)]])]
+    pages = "\n\\clearpage\n".join(map(FORMATS["tex"], [*made, proposition_table()]))
+    source = "\n".join(
+        [
+            r"\documentclass{article}\usepackage{booktabs}\begin{document}",
+            pages,
+            r"\end{document}",
+        ]
+    )
+    (tmp_path / "tables.tex").write_text(source, encoding="utf-8")
+    command = ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", "tables.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert "Missing character" not in (tmp_path / "tables.log").read_text(errors="replace")
+    assert (tmp_path / "tables.pdf").stat().st_size > 10_000
 
 
 def test_proposition_1_as_a_table() -> None:

@@ -6,11 +6,13 @@ its field declares.
 
 import dataclasses
 import difflib
+import inspect
 import math
+import re
 import typing
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from ccat import codec, extensions
 
@@ -30,6 +32,35 @@ def flatten(value: Any, prefix: str = "") -> dict[str, str]:
         else:
             flat[name] = _function_name(item) if callable(item) else str(item)
     return flat
+
+
+class Field(NamedTuple):
+    """A field of a configuration: its dotted name, its value as text, and what it means."""
+
+    name: str
+    value: str
+    meaning: str
+
+
+def described(value: Any, prefix: str = "") -> list[Field]:
+    """Return every field, those of nested configurations after the one that holds them."""
+    about, found = meanings(type(value)), list[Field]()
+    texts = flatten(value)
+    for field in dataclasses.fields(value):
+        item, name = getattr(value, field.name), prefix + field.name
+        nested = dataclasses.is_dataclass(item)
+        text = codec.short_name(item) if nested else texts[field.name]
+        found.append(Field(name, text, about.get(field.name, "")))
+        if nested:
+            found += described(item, f"{name}.")
+    return found
+
+
+def meanings(kind: type) -> dict[str, str]:
+    """Return what the fields of a class mean: the `Attributes` of its docstring, by name."""
+    _, _, section = (inspect.getdoc(kind) or "").partition("Attributes:\n")
+    entries = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", section, re.MULTILINE)
+    return {name: re.sub(r"\s+", " ", text) for name, text in entries}
 
 
 def override(value: T, changes: Mapping[str, str]) -> T:

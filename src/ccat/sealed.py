@@ -5,7 +5,8 @@
 
 Tensors are stored as safetensors. What is said about them and the digest are one entry of the
 file's metadata, so that a header can be verified without reading the tensors. A sealed JSON
-document is an object with a digest of all its other members.
+document is an object with a digest of all its other members. Torch is imported where tensors are
+read or written, so that lists of runs do without.
 """
 
 import errno
@@ -15,16 +16,14 @@ import stat
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load, save
-from torch import Tensor
-
-from ccat import memory
 from ccat.codec import digest
 
-Tensors = dict[str, Tensor]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Tensors = dict[str, "Tensor"]
 MOST_JSON = 64 << 20  # bytes
 _MOST_HEADER = 16 << 20
 _SMALL = 1 << 20
@@ -63,7 +62,11 @@ def read_plain(path: Path, most: float | None = None, first: int | None = None) 
 
 def _bound(size: int) -> float:
     """Return how many bytes may be read; asking the system takes time that small files save."""
-    return _SMALL if size <= _SMALL else memory.free("cpu") / 2
+    if size <= _SMALL:
+        return _SMALL
+    from ccat import memory  # noqa: PLC0415 (imports torch)
+
+    return memory.free("cpu") / 2
 
 
 def parse_json(content: bytes | str) -> Any:
@@ -97,8 +100,10 @@ def unseal(plain: Any) -> dict[str, Any]:
     return content
 
 
-def pack(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> bytes:
+def pack(tensors: Mapping[str, "Tensor"], about: Mapping[str, Any]) -> bytes:
     """Return a sealed file of tensors and of what is said about them, as plain data."""
+    from safetensors.torch import save  # noqa: PLC0415 (imports torch)
+
     # Copied, because safetensors refuses tensors that share memory.
     contiguous = {name: value.detach().contiguous().clone() for name, value in tensors.items()}
     layout, data = _parts(save(contiguous))
@@ -126,6 +131,9 @@ def unpack(content: bytes) -> tuple[Tensors, dict[str, Any]]:
     Raises:
         ValueError: It is not a sealed file, or was changed after it was written.
     """
+    from safetensors import SafetensorError  # noqa: PLC0415
+    from safetensors.torch import load  # noqa: PLC0415 (imports torch)
+
     said, expected = _said(content)
     _, data = _parts(content)
     if sha256(data).hexdigest() != expected:

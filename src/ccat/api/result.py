@@ -40,7 +40,12 @@ class Result:
         evaluation = evaluate_outcomes(self.outcomes, tpr, tau)
         return Result(self.outcomes, evaluation, self.adversarial)
 
-    def table(self, name: str = "main", format: str = "md") -> str:  # noqa: A002 (as pandas has it)
+    def table(
+        self,
+        name: str = "main",
+        format: str = "md",  # noqa: A002 (as pandas has it)
+        columns: Sequence[str] | None = None,
+    ) -> str:
         """Return a table as text.
 
         Args:
@@ -48,8 +53,10 @@ class Result:
                 thresholds, unseen, coverage, attacks, strongest, confusion, certificates,
                 availability, or stratified.
             format: md (Markdown), csv (with all digits) or tex (LaTeX with booktabs).
+            columns: Only these, by their titles or patterns such as Linf*; None shows all.
         """
-        text = _formatted(self._table(name), format)
+        table = self._table(name)
+        text = _formatted(table if columns is None else table.select(columns), format)
         return "\n".join([text.rstrip("\n"), *self.outcomes.notes]) if format == "md" else text
 
     def to_dict(self) -> dict[str, Any]:

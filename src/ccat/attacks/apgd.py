@@ -30,6 +30,10 @@ class APGD(Attack):
     """PGD with no rate to choose: T+1 forwards and T backwards per example, T = `iterations`.
 
     It is made for Linf, L2, L1 and Frame.
+
+    Attributes:
+        iterations: The steps T of an attack.
+        start: Where it starts: zero or random.
     """
 
     iterations: int

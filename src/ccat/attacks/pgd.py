@@ -27,6 +27,10 @@ class Estimated:
 
     It takes `samples` Gaussian points of deviation `sigma` around the image, in antithetic pairs.
     Differences are of exp(score), the confidence where the objective is its logarithm.
+
+    Attributes:
+        samples: The points that a gradient is estimated from, an even number.
+        sigma: Their deviation from the image.
     """
 
     samples: int = 50
@@ -73,6 +77,14 @@ class PGD(Attack):
     example from "either" zero or a random point. A "mixed" start is zero for a quarter of the
     examples, random for another, and for the others the point of the threat nearest to an image of
     the pool, the better of two; it takes two forwards more.
+
+    Attributes:
+        iterations: The steps T of an attack.
+        rate: The length of the first step, in the norm of the threat.
+        momentum: How much of the earlier directions a step keeps.
+        backtracking: Divides the rate where a step is rejected; None accepts every step.
+        start: Where it starts: zero, near, random, either or mixed.
+        gradient: How the gradient is estimated; None computes it exactly.
     """
 
     iterations: int
@@ -80,7 +92,7 @@ class PGD(Attack):
     momentum: float = 0.9
     backtracking: float | None = 1.1
     start: Start = "zero"
-    gradient: Estimated | None = None  # None: exact
+    gradient: Estimated | None = None
 
     def __post_init__(self) -> None:
         require_count("PGD: iterations", self.iterations)

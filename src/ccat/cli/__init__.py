@@ -22,13 +22,22 @@ from typing import Any
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the `ccat` command; an interrupt ends it without a traceback, also while it starts."""
-    with _stopping_at_once():
-        from ccat.cli.program import prepare, run  # noqa: PLC0415 (an interrupt may come already)
+    """Run the `ccat` command; an interrupt ends it without a traceback, also while it starts.
 
-        options = prepare(sys.argv[1:] if arguments is None else list(arguments))
-    if options is not None:
-        run(options)
+    If nobody reads what it prints any more, as in `ccat recipes | head -1`, it ends in silence.
+    """
+    try:
+        try:
+            with _stopping_at_once():
+                from ccat.cli.program import prepare, run  # noqa: PLC0415 (interrupts come early)
+
+                options = prepare(sys.argv[1:] if arguments is None else list(arguments))
+            if options is not None:
+                run(options)
+        finally:
+            sys.stdout.flush()  # here, because an error at the end of the process is not caught
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """The `ccat` command."""
 
-import os
 import shlex
 import sys
 import warnings
@@ -8,10 +7,10 @@ from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
-from io import TextIOWrapper
 from types import ModuleType
 
 from ccat import extensions
+from ccat.cli.ascii import substitute_everywhere
 from ccat.cli.commands import COMMANDS
 from ccat.errors import CcatError
 
@@ -43,9 +42,7 @@ USER_ERRORS = (CcatError, ValueError, OSError)
 
 def prepare(arguments: Sequence[str]) -> Namespace | None:
     """Read the options of a command and import what it needs; None if only help was asked for."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")  # where a locale has no ε, it becomes a ?
+    substitute_everywhere()
     command_line = parser()
     options, rest = command_line.parse_known_args(arguments)
     if "command" not in options:
@@ -79,8 +76,8 @@ def run(options: Namespace) -> None:
             f"\nStopped. What was finished is stored; this continues:\n  {again}", file=sys.stderr
         )
         sys.exit(130)
-    except BrokenPipeError:  # `ccat recipes | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:
+        raise  # `ccat recipes | head`
     except USER_ERRORS as mistake:
         print(f"ccat: {mistake}", file=sys.stderr)
         sys.exit(2)

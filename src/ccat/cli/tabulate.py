@@ -1,8 +1,5 @@
 """What the commands that judge runs share: outcomes of several runs, at several thresholds."""
 
-import os
-import shutil
-import sys
 import warnings
 from argparse import Namespace
 from collections.abc import Sequence
@@ -15,9 +12,6 @@ from ccat.evaluation.outcome import highest_tpr
 from ccat.evaluation.results import Evaluation, RunOutcomes
 from ccat.pipeline.classifier import TPRS
 from ccat.pipeline.collect import collect
-from ccat.report import FORMATS
-from ccat.report.table import Table
-from ccat.report.terminal import as_terminal
 from ccat.runs import Run
 
 
@@ -81,25 +75,6 @@ def at_thresholds(
         return [[evaluate(one, tau=tau)] for one in outcomes]
     others = [one for one in TPRS if one != tpr and all(_reachable(run, one) for run in outcomes)]
     return [[evaluate(one, each) for each in (tpr, *others)] for one in outcomes]
-
-
-def print_tables(tables: Sequence[Table], form: str | None, notes: Sequence[str]) -> None:
-    """Print tables; notes below those to be read, and to stderr beside those for programs.
-
-    Without a format it is what fits a terminal, or Markdown where the output is no terminal.
-    """
-    if form is None and sys.stdout.isatty():
-        width = shutil.get_terminal_size().columns
-        colour = "NO_COLOR" not in os.environ
-        texts = [as_terminal(table, width, colour=colour) for table in tables]
-    else:
-        texts = [FORMATS[form or "md"](table) for table in tables]
-    print("\n\n".join(text.rstrip("\n") for text in texts))
-    for note in notes:
-        if form in (None, "md"):
-            print(f"\n{note}")
-        else:
-            print(f"ccat: {note}", file=sys.stderr)
 
 
 def _reachable(outcomes: RunOutcomes, tpr: float) -> bool:

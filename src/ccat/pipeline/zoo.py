@@ -24,9 +24,12 @@ def copy_of_zoo(name: str, folder: Path) -> Run:
     origin, path = zoo_path(name), folder / f"zoo-{name.removeprefix(PREFIX)}"
     original = Run.open(origin)
     original.training.require_intact()
-    if not is_run(path):
+    fresh = not is_run(path)
+    if fresh:
         _copy(origin, path)
     copy = Run.open(path)
+    if fresh and (evaluation := copy.evaluation()):
+        copy.save_evaluation(evaluation)  # with a headline, for lists
     if copy.weights != original.weights:
         raise RunError(
             f"{path} has other weights than {name} of this version of ccat: move it away to begin "

@@ -49,6 +49,7 @@ def comparison_table(first: str, second: str, tpr: float, compared: Sequence[Com
             "An image fails if its answer is wrong and accepted, noise if it is accepted, a "
             "correct image under reject if it is rejected.",
         ),
+        f"difference: {second} minus {first}; p < 0.05 where its interval leaves zero out",
     )
 
 

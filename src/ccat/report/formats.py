@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 
+from ccat.report.extremes import extremes
 from ccat.report.table import Cell, Number, Share, Table
 
 _TEX = {
@@ -32,7 +33,14 @@ _TEX |= {
     "†": r"$\dagger$",
     "‡": r"$\ddagger$",
     "≤": r"$\le$",
+    "≥": r"$\ge$",
+    "∞": r"$\infty$",
+    "α": r"$\alpha$",
+    "λ": r"$\lambda$",
+    "₀": "$_0$",
 }
+_NORMS = {"Linf": r"$L_\infty$", "L2": "$L_2$", "L1": "$L_1$", "L0": "$L_0$", "Frame": "frame"}
+_THREAT = rf"\b({'|'.join(_NORMS)}):(?=\d)"  # as in Linf:0.3
 
 
 def as_markdown(table: Table) -> str:
@@ -92,21 +100,33 @@ def as_csv(table: Table) -> str:
 
 
 def as_tex(table: Table) -> str:
-    """Return a LaTeX table environment with a booktabs tabular."""
+    """Return a LaTeX table environment with a booktabs tabular; the best of a column is bold.
+
+    The legend stands before it as a comment, because a caption is one sentence.
+    """
     columns = "".join(
         "r" if all(_is_number(cell) for cell in column) else "l"
         for column in zip(*table.rows, strict=True)
     )
+    marked = extremes(table)
+    rows = [
+        line
+        for n, row in enumerate(table.rows)
+        for line in _tex_lines(
+            [(cell, marked.get((n, m)) == "best") for m, cell in enumerate(row)]
+        )
+    ]
     lines = [
+        *(f"% {line}" for line in table.legend),
         r"\begin{table}",
         r"\centering\small",
-        rf"\caption{{{_escaped(table.title)}. {_escaped(' '.join(table.legend))}}}",
+        rf"\caption{{{_caption(table, bold='best' in marked.values())}}}",
         rf"\label{{tab:{re.sub('[^A-Za-z0-9]+', '-', table.name)}}}",
         rf"\begin{{tabular}}{{{columns}}}",
         r"\toprule",
         " & ".join(map(_escaped, table.head)) + r" \\",
         r"\midrule",
-        *(" & ".join(map(_tex, row)) + r" \\" for row in table.rows),
+        *(" & ".join(row) + r" \\" for row in rows),
         r"\bottomrule",
         r"\end{tabular}",
         r"\end{table}",
@@ -156,19 +176,38 @@ def _values(cell: Cell, more: Sequence[str]) -> list[str]:
     return ["" if math.isnan(number) else repr(number) for number in numbers]
 
 
-def _tex(cell: Cell) -> str:
+def _caption(table: Table, *, bold: bool) -> str:
+    """Return the title of a table as a sentence that also says what its numbers are."""
+    shares = [cell for row in table.rows for cell in row if isinstance(cell, Share)]
+    parts = [table.title, *["in %"] * bool(shares)]
+    parts += ["with 95 % intervals in brackets"] * any(cell.interval for cell in shares)
+    return _escaped(", ".join([*parts, *["the best in bold"] * bold]) + ".")
+
+
+def _tex_lines(row: Sequence[tuple[Cell, bool]]) -> list[list[str]]:
+    """Return a row and, where there are intervals, a second line with these."""
+    intervals = [
+        rf"\scriptsize [{percent(cell.interval[0])}, {percent(cell.interval[1])}]"
+        if isinstance(cell, Share) and cell.interval and not math.isnan(cell.value)
+        else ""
+        for cell, _ in row
+    ]
+    return [[_tex(cell, bold=bold) for cell, bold in row], *[intervals] * any(intervals)]
+
+
+def _tex(cell: Cell, *, bold: bool) -> str:
     if not isinstance(cell, Share) or math.isnan(cell.value):
         return _escaped(shown(cell))
-    interval = (
-        rf" {{\scriptsize [{percent(cell.interval[0])}, {percent(cell.interval[1])}]}}"
-        if cell.interval
-        else ""
-    )
     mark = cell.mark.replace("†", r"\dagger").replace("‡", r"\ddagger")
-    note = rf" {{\scriptsize {cell.note}}}" if cell.note else ""
+    note = rf" {{\scriptsize {_escaped(cell.note)}}}" if cell.note else ""
     proved = rf" $\le$ {percent(cell.upper)}" if cell.upper is not None else ""
-    return f"{percent(cell.value)}{mark and f'$^{{{mark}}}$'}{interval}{proved}{note}"
+    value = rf"\textbf{{{percent(cell.value)}}}" if bold else percent(cell.value)
+    return f"{value}{mark and f'$^{{{mark}}}$'}{proved}{note}"
 
 
 def _escaped(text: str) -> str:
-    return re.sub("|".join(map(re.escape, _TEX)), lambda found: _TEX[found[0]], text)
+    """Return a text as LaTeX prints it; a threat such as Linf:0.3 as mathematics."""
+    pattern = "|".join([_THREAT, *map(re.escape, _TEX)])
+    return re.sub(
+        pattern, lambda found: f"{_NORMS[found[1]]} " if found[1] else _TEX[found[0]], text
+    )

@@ -1,7 +1,8 @@
 """A table, its cells, and the sentences below it."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fnmatch import fnmatch
 from typing import NamedTuple
 
 from ccat.evaluation import rates
@@ -41,13 +42,50 @@ Cell = str | Share | Number
 
 @dataclass(frozen=True)
 class Table:
-    """A table; its name is that of its files."""
+    """A table; its name is that of its files.
+
+    `brief` is the legend in one line of 80 characters, for terminals.
+    """
 
     name: str
     title: str
     head: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     legend: tuple[str, ...]
+    brief: str = ""
+
+    @property
+    def short(self) -> str:
+        """The legend in one line; where there is none, the line that says what is divided."""
+        if self.brief or not self.legend:
+            return self.brief
+        return next((line for line in self.legend if " = " in line), self.legend[0])
+
+    def select(self, columns: Sequence[str]) -> "Table":
+        """Return the table with the first column and those chosen, in the order of the choice.
+
+        Args:
+            columns: Their titles, or patterns such as Linf*; large and small letters are alike.
+
+        Raises:
+            ValueError: If there is no such column; names those there are.
+        """
+        found: dict[int, None] = {0: None}
+        for wanted in columns:
+            fitting = [
+                n for n, title in enumerate(self.head) if fnmatch(title.lower(), wanted.lower())
+            ]
+            if not fitting:
+                there = ", ".join(self.head[1:])
+                raise ValueError(
+                    f"the table {self.name} has no column {wanted!r}; it has {there}"
+                )
+            found |= dict.fromkeys(fitting)
+        return replace(
+            self,
+            head=tuple(self.head[n] for n in found),
+            rows=tuple(tuple(row[n] for n in found) for row in self.rows),
+        )
 
 
 REJECTED = (

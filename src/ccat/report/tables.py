@@ -39,6 +39,8 @@ from ccat.report.unrejected import UNREJECTED, unrejected_row
 if TYPE_CHECKING:
     from ccat.threats import Condition
 
+_BRIEF = "Err: wrong / accepted, clean or after the worst attack; coverage: accepted / all"
+
 
 def tables(evaluations: Sequence[Sequence[Evaluation]]) -> list[Table]:
     """Return all tables that are not empty.
@@ -111,7 +113,7 @@ def main_table(evaluations: Sequence[Evaluation]) -> Table:
         *_doubts(evaluations),
     )
     title = f"Errors of what is accepted, {at(evaluations)}"
-    return Table("main", title, columns, tuple(rows), legend)
+    return Table("main", title, columns, tuple(rows), legend, _BRIEF)
 
 
 def thresholds_table(evaluations: Sequence[Sequence[Evaluation]]) -> Table:

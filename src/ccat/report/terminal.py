@@ -1,84 +1,118 @@
 """Tables on a terminal: they fit its width, with intervals on a second line.
 
 A table that is too wide is shown in parts, each with the first column. The best number of a column
-is bold and the worst is underlined, so that neither needs colour.
+is bold and the worst is underlined, so that neither needs colour. Below stand two lines, in place
+of a legend that would be longer than the table.
 """
 
 import io
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Console
 from rich.table import Column
 from rich.table import Table as Grid
 from rich.text import Text
 
-from ccat.evaluation import rates
+from ccat.report.extremes import extremes
 from ccat.report.formats import percent, shown
 from ccat.report.table import Cell, Share, Table
 
 _PADDING = 2  # columns of the terminal between two of a table
 _NAMES = 0.3  # of the width that names of rows take at most
-_LEGEND = 2  # lines
 _DOUBT = "‡"
-_HIGHER = {rate.title for rate in (rates.COVERAGE, rates.TPR)}  # where more is better
-_NEITHER = {"τ", "images"}
+_STYLES = {"best": "bold green", "worst": "underline red"}
 
 
-def as_terminal(table: Table, width: int, *, colour: bool = True) -> str:
-    """Return a table and the first lines of its legend for a terminal of so many columns."""
+def as_terminal(
+    table: Table, width: int, *, colour: bool = True, fit: Callable[[str], str] = str
+) -> str:
+    """Return a table and two lines below it for a terminal.
+
+    Args:
+        table: The table.
+        width: The columns of the terminal.
+        colour: Use colours, which say nothing that bold and underlined do not.
+        fit: Replaces what the terminal cannot show.
+    """
     out = io.StringIO()
-    console = Console(
-        file=out, width=width, force_terminal=True, no_color=not colour, highlight=False
-    )
-    cells = [[_cell(cell) for cell in row] for row in table.rows]
-    _mark(table, cells)
-    console.print(Text(table.title, style="bold"))
-    for columns in _parts(table.head, cells, width):
-        heads = [Column(table.head[0], overflow="fold", max_width=_most(width))]
-        heads += [Column(table.head[n], justify="right", overflow="fold") for n in columns]
-        grid = Grid(*heads, box=None, padding=(0, _PADDING, 0, 0), pad_edge=False)
-        for row in cells:
-            grid.add_row(row[0], *(row[n] for n in columns))
-        console.print(grid)
-    doubts = [line for line in table.legend if line.startswith(_DOUBT)]
-    for line in [line for line in table.legend if line not in doubts][:_LEGEND]:
-        console.print(Text(line, style="dim"))
+    console = _console(out, width, colour)
+    cells = [[_cell(cell, fit) for cell in row] for row in table.rows]
+    marked = extremes(table)
+    for (row, column), extreme in marked.items():
+        text = cells[row][column]
+        text.stylize(_STYLES[extreme], 0, len(text.plain.partition("\n")[0]))
+    console.print(Text(fit(table.title), style="bold"))
+    head = [fit(title) for title in table.head]
+    for columns in _parts(head, cells, width):
+        titles = [Column(head[0], overflow="fold", max_width=_most(width))]
+        titles += [Column(head[n], justify="right", overflow="fold") for n in columns]
+        console.print(_grid(titles, [[row[0], *(row[n] for n in columns)] for row in cells]))
+    doubts = sum(line.startswith(_DOUBT) for line in table.legend)
+    for line in (_how_to_read(table, bool(marked)), table.short):
+        console.print(Text(_cut(fit(line), width, fit), style="dim"), end="\n" if line else "")
     if doubts:
-        many = "is a reason" if len(doubts) == 1 else f"are {len(doubts)} reasons"
+        many = "is a reason" if doubts == 1 else f"are {doubts} reasons"
         text = f"{_DOUBT} There {many} to doubt these: --format md says which (docs/DOUBTS.md)."
-        console.print(Text(text))
+        console.print(Text(fit(text)))
     return out.getvalue()
 
 
-def _cell(cell: Cell) -> Text:
+def rows_on_terminal(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    width: int,
+    *,
+    colour: bool = True,
+    fit: Callable[[str], str] = str,
+) -> str:
+    """Return rows of texts for a terminal; a text that is too long goes on in the next line."""
+    out = io.StringIO()
+    titles = [Column(fit(title), overflow="fold") for title in head]
+    cells = [[Text(fit(cell)) for cell in row] for row in rows]
+    _console(out, width, colour).print(_grid(titles, cells))
+    return out.getvalue()
+
+
+def _console(out: io.StringIO, width: int, colour: bool) -> Console:
+    return Console(file=out, width=width, force_terminal=True, no_color=not colour, highlight=False)
+
+
+def _grid(titles: Sequence[Column], rows: Sequence[Sequence[Text]]) -> Grid:
+    grid = Grid(*titles, box=None, padding=(0, _PADDING, 0, 0), pad_edge=False)
+    for row in rows:
+        grid.add_row(*row)
+    return grid
+
+
+def _how_to_read(table: Table, marked: bool) -> str:
+    """Return the first line below a table: what numbers are, and how they are marked."""
+    shares = [cell for row in table.rows for cell in row if isinstance(cell, Share)]
+    parts = ["In %"] * bool(shares)
+    parts += ["below a number its 95 % interval"] * any(cell.interval for cell in shares)
+    parts += ["best bold, worst underlined"] * marked
+    return "; ".join([*parts, "--format md says more."])
+
+
+def _cut(line: str, width: int, fit: Callable[[str], str]) -> str:
+    """Return a line that fits: one that is too long ends after a word."""
+    if len(line) <= width:
+        return line
+    more = fit(" …")
+    begin = line[: width - len(more)]
+    return begin[: begin.rfind(" ")].rstrip(" ;") + more
+
+
+def _cell(cell: Cell, fit: Callable[[str], str]) -> Text:
     """Return a cell; what stands beside its value goes to further lines, dim."""
     if not isinstance(cell, Share) or cell.interval is None or math.isnan(cell.value):
-        return Text(shown(cell))
+        return Text(fit(shown(cell)))
     low, high = (percent(end) for end in cell.interval)
-    text = Text(f"{percent(cell.value)}{cell.mark}")
+    to = " to " if cell.interval[0] < 0 else "–"
+    text = Text(fit(f"{percent(cell.value)}{cell.mark}"))
     if cell.upper is not None:
-        text.append(f"\n≤ {percent(cell.upper)}")
-    return text.append(f"\n{low}–{high}", style="dim")
-
-
-def _mark(table: Table, cells: Sequence[Sequence[Text]]) -> None:
-    """Make the best number of each column bold, and underline the worst."""
-    for n, title in enumerate(table.head):
-        found = {
-            number: cell.value
-            for number, row in enumerate(table.rows)
-            if isinstance(cell := row[n], Share) and cell.interval and not math.isnan(cell.value)
-        }
-        if title in _NEITHER or len(set(found.values())) < 2:
-            continue
-        ends = min(found.values()), max(found.values())
-        best, worst = ends[::-1] if title in _HIGHER else ends
-        for number, value in found.items():
-            style = {best: "bold", worst: "underline"}.get(value)
-            if style:
-                first = cells[number][n].plain.partition("\n")[0]
-                cells[number][n].stylize(style, 0, len(first))
+        text.append(fit(f"\n≤ {percent(cell.upper)}"))
+    return text.append(fit(f"\n{low}{to}{high}"), style="dim")
 
 
 def _parts(head: Sequence[str], cells: Sequence[Sequence[Text]], width: int) -> Iterator[list[int]]:

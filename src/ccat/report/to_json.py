@@ -7,7 +7,6 @@ The schema is made from the type hints and docstrings of the dataclasses in
 import dataclasses
 import inspect
 import math
-import re
 from collections.abc import Mapping, Sequence
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
@@ -17,6 +16,7 @@ from ccat.evaluation.intervals import Estimate
 from ccat.evaluation.parts import Bounds, Share
 from ccat.evaluation.rates import Rate
 from ccat.evaluation.results import Evaluation
+from ccat.overrides import meanings
 
 SCHEMA = 2
 _KINDS = {
@@ -126,7 +126,7 @@ def _generic(origin: Any, arguments: Sequence[Any], definitions: dict[str, Any])
 
 
 def _class(kind: type, definitions: dict[str, Any]) -> dict[str, Any]:
-    about = _descriptions(kind)
+    about = meanings(kind)
     if kind is Estimate:
         hints: dict[str, Any] = dict.fromkeys(Estimate._fields, Share)
     else:
@@ -159,10 +159,3 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
 
 def _anyone(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return found[0] if len(found) == 1 else {"anyOf": list(found)}
-
-
-def _descriptions(kind: type) -> dict[str, str]:
-    """Return the `Attributes` of a class's docstring, by name."""
-    _, _, section = (inspect.getdoc(kind) or "").partition("Attributes:\n")
-    entries = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", section, re.MULTILINE)
-    return {name: re.sub(r"\s+", " ", text) for name, text in entries}

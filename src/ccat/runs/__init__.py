@@ -2,10 +2,11 @@
 
 run = Run.open(Path("runs/mnist-ccat-small"))
 run.training.model(), run.attempts.all(), run.answers.clean(data)
+
+Names are imported when they are first used, so that `ccat runs` lists runs without torch;
+__init__.pyi lists them.
 """
 
-from ccat.runs.directory import Files, Run
-from ccat.runs.find import find_runs, is_run
-from ccat.runs.folder import NotWrittenError, RunError
+import lazy_loader
 
-__all__ = ["Files", "NotWrittenError", "Run", "RunError", "find_runs", "is_run"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,7 +1,7 @@
 """The run directory: everything a model is, was trained with, and was attacked with.
 
     run.json                    schema, recipe, what rejects, versions, device
-    evaluation.json             what `ccat evaluate` made of it
+    evaluation.json             what `ccat evaluate` made of it; its headline is headline.json
     analysis.json               what `ccat analyse` found
     lock, lock.pid              held while a process writes, and by whom
     trash/                      what `ccat prune` has taken away
@@ -35,10 +35,11 @@ from ccat.runs.card import CardFiles
 from ccat.runs.certificates import CertificateFiles
 from ccat.runs.classifier import ClassifierFile
 from ccat.runs.find import is_run
-from ccat.runs.folder import RUN_FILE, SCHEMA, Folder, NotWrittenError, RunError
+from ccat.runs.folder import RUN_FILE, SCHEMA, TRAINED, Folder, NotWrittenError, RunError
+from ccat.runs.glance import save_headline
 from ccat.runs.plan import PlanFile
 from ccat.runs.planted import PlantedFile
-from ccat.runs.training import MODEL, TRAINED, TrainingFiles
+from ccat.runs.training import MODEL, TrainingFiles
 from ccat.threats import Threat, UnknownThreat, label, read_threat
 from ccat.training import Recipe
 
@@ -201,10 +202,9 @@ class Run:
                 f"it or stop it"
             ) from None
         except OSError as refused:
-            file = self.path / _LOCK
             why = (refused.strerror or str(refused)).lower()
             raise NotWrittenError(
-                f"{file} cannot be locked ({why}): see that you may write to the run, and delete "
+                f"{self.path / _LOCK} cannot be locked ({why}): see that you may write to the run, and delete "
                 f"the file if it is a link"
             ) from refused
         try:
@@ -231,11 +231,11 @@ class Run:
             write_whole(path / name, content)
         return cls.open(path)
 
-    def save_evaluation(self, evaluation: Mapping[str, Any]) -> Path:
-        """Store an evaluation as JSON and return where it lies."""
+    def save_evaluation(self, evaluation: Mapping[str, Any]) -> None:
+        """Store an evaluation as JSON, with its headline beside it."""
         content = json.dumps(evaluation, separators=(",", ":"), allow_nan=False)
         self.folder.write(EVALUATION, content.encode())
-        return self.path / EVALUATION
+        save_headline(self.folder, evaluation)
 
     def evaluation(self) -> dict[str, Any] | None:
         """What `ccat evaluate --format json` prints of this run, as it was stored; None if not."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from ccat.runs.folder import RUN_FILE
 
 TRASH = "trash"  # what `ccat prune` has taken away from a run
+_INSIDE = {"attempts", "worst"}  # of a run: many folders, and no run below them
 
 
 def find_runs(root: Path) -> list[Path]:
@@ -14,6 +15,7 @@ def find_runs(root: Path) -> list[Path]:
     for place, folders, files in os.walk(root):
         if RUN_FILE in (*folders, *files):
             found.append(Path(place))
+            folders[:] = [name for name in folders if name not in _INSIDE]
         folders[:] = [name for name in folders if name != TRASH]
     return sorted(found)
 

@@ -20,6 +20,7 @@ from ccat.sealed import Tensors
 
 SCHEMA = 2
 RUN_FILE = "run.json"
+LOG, TRAINED, PLAN, PLANTED = "log.jsonl", "trained.json", "plan.json", "planted.json"
 TIMINGS = "timings.jsonl"  # seconds of what was computed; nothing else depends on this file
 
 

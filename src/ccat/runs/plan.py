@@ -4,10 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ccat.runs.folder import Folder
+from ccat.runs.folder import PLAN, Folder
 from ccat.threats import Condition
-
-_PLAN = "plan.json"
 
 
 class Asked(NamedTuple):
@@ -30,8 +28,8 @@ class PlanFile:
 
     def asked(self) -> list[Asked]:
         """What was asked for, the last of each suite."""
-        stored = self.folder.json(_PLAN, "delete it") or {"asked": []}
-        with self.folder.reading(_PLAN, "delete it"):
+        stored = self.folder.json(PLAN, "delete it") or {"asked": []}
+        with self.folder.reading(PLAN, "delete it"):
             return [
                 Asked(
                     str(one["suite"]),
@@ -60,4 +58,4 @@ class PlanFile:
             {**one._asdict(), "attempts": {key: of.key for key, of in one.attempts.items()}}
             for one in (*others, new)
         ]
-        self.folder.write_json(_PLAN, {"asked": entries})
+        self.folder.write_json(PLAN, {"asked": entries})

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 
 from ccat.evaluation.planted import PlantedErrors
-from ccat.runs.folder import Folder
+from ccat.runs.folder import PLANTED, Folder
 from ccat.threats import Condition
 
-_PLANTED = "planted.json"
 _ADVICE = "delete it, `ccat check` makes it anew"
 
 
@@ -23,10 +22,10 @@ class PlantedFile:
         Raises:
             RunError: If the file is damaged.
         """
-        stored = self.folder.json(_PLANTED, _ADVICE)
+        stored = self.folder.json(PLANTED, _ADVICE)
         if stored is None or stored.get("weights") != self.weights:
             return {}
-        with self.folder.reading(_PLANTED, _ADVICE):
+        with self.folder.reading(PLANTED, _ADVICE):
             return {
                 Condition.parse(key): PlantedErrors.from_plain(plain)
                 for key, plain in stored["checks"].items()
@@ -36,4 +35,4 @@ class PlantedFile:
         """Store checks beside those of other conditions."""
         every = self.read() | checks
         plain = {condition.key: one.to_plain() for condition, one in every.items()}
-        self.folder.write_json(_PLANTED, {"weights": self.weights, "checks": plain})
+        self.folder.write_json(PLANTED, {"weights": self.weights, "checks": plain})

@@ -17,12 +17,11 @@ from torch import nn
 
 from ccat import codec
 from ccat.models import load_model, save_model
-from ccat.runs.folder import TIMINGS, Folder, NotWrittenError, RunError
+from ccat.runs.folder import LOG, TIMINGS, TRAINED, Folder, NotWrittenError, RunError
 from ccat.sealed import Tensors
 from ccat.training import Recipe
 
-LOG, CHECKPOINT, MODEL = "log.jsonl", "checkpoint.safetensors", "model.safetensors"
-TRAINED = "trained.json"
+CHECKPOINT, MODEL = "checkpoint.safetensors", "model.safetensors"
 _SECONDS = "training_seconds"  # of an epoch
 _RESTORE = f"restore it from a copy, or delete {TRAINED} and rerun the command that made the run"
 

@@ -2,7 +2,7 @@
 
 from ccat.runs.classifier import CLASSIFIER
 from ccat.runs.directory import EVALUATION
-from ccat.runs.folder import RUN_FILE
-from ccat.runs.training import LOG, MODEL, TRAINED
+from ccat.runs.folder import LOG, RUN_FILE, TRAINED
+from ccat.runs.training import MODEL
 
 FILES = (LOG, MODEL, TRAINED, CLASSIFIER, EVALUATION, RUN_FILE)

@@ -26,7 +26,11 @@ from ccat.threats.geometry import (
 
 @dataclass(frozen=True)
 class Linf:
-    """The L∞ ball: ‖δ‖∞ ≤ ε, every entry moves by at most ε."""
+    """The L∞ ball: ‖δ‖∞ ≤ ε, every entry moves by at most ε.
+
+    Attributes:
+        epsilon: The most that an entry moves; 8 grey levels are 8/255.
+    """
 
     epsilon: float
 
@@ -65,6 +69,10 @@ class L2:
 
     With `boxed=False` it steps and projects as if there were no box and clips at the end, as the
     paper does.
+
+    Attributes:
+        epsilon: The largest Euclidean length of a perturbation.
+        boxed: Whether steps and projections know that images lie in [0,1].
     """
 
     epsilon: float
@@ -125,6 +133,11 @@ class L1:
     A step moves the share `density` of entries with the largest gradient, 1 % in the paper. With
     `boxed=False` it steps and projects as if there were no box and clips at the end, as the paper
     does.
+
+    Attributes:
+        epsilon: The largest sum of absolute changes.
+        density: The share of entries that a step moves.
+        boxed: Whether steps and projections know that images lie in [0,1].
     """
 
     epsilon: float

@@ -19,6 +19,11 @@ class L0:
 
     With `per="entry"` each channel counts on its own, as in the paper. With `boxed=False` it steps
     and projects as if there were no box and clips at the end, as the paper does.
+
+    Attributes:
+        epsilon: The most pixels that change.
+        per: What is counted: a pixel, or an entry of one of its channels.
+        boxed: Whether steps and projections know that images lie in [0,1].
     """
 
     epsilon: int
@@ -76,6 +81,9 @@ class Frame:
     """A frame: a border `width` pixels wide takes any values in [0,1] (Zajac et al. 2019).
 
     The size of a perturbation is the width of the border that it needs.
+
+    Attributes:
+        width: The pixels of the border on every side.
     """
 
     width: int

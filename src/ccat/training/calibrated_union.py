@@ -25,7 +25,12 @@ from ccat.training.methods import (
 
 @dataclass(frozen=True)
 class Part:
-    """A threat to train on, and the attack that looks for accepted errors within it."""
+    """A threat to train on, and the attack that looks for accepted errors within it.
+
+    Attributes:
+        threat: What the attack may do.
+        attack: What looks for accepted errors.
+    """
 
     threat: Threat
     attack: Attack
@@ -39,6 +44,11 @@ class CalibratedUnion(Method):
     reaches there on this batch, as if threats were drawn in proportion to their current error
     (after Croce & Hein 2022). `focus` says how much: 0 counts all threats the same, 1 in
     proportion.
+
+    Attributes:
+        parts: The threats, each with its attack.
+        rho: The power ρ with which the label fades to the uniform distribution.
+        focus: How much more a threat counts the more confident its attack makes the model: 0 to 1.
     """
 
     parts: tuple[Part, ...]

@@ -25,7 +25,7 @@ class IntervalBound(Method):
     descending them makes certificates tight. Batch normalisation is folded with the statistics of
     the clean batch. ε and 1 − κ grow linearly from 0.
 
-    Args:
+    Attributes:
         epsilon: The radius ε at the end.
         kappa: The part κ of the clean images in the loss at the end.
         ramp: The share of training after which both have grown.

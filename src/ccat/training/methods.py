@@ -59,7 +59,6 @@ class Method(Protocol):
             x: Images (B, C, H, W) in [0,1], shuffled and augmented.
             y: Labels (B,).
             generator: The source of every random draw.
-
         """
 
 
@@ -80,6 +79,12 @@ class Adversarial(Method):
 
     A share of 1 is the paper's AT-100 %, ½ its AT-50 %. With `objective=other_class_confidence` it
     is the paper's ablation AT-Conf.
+
+    Attributes:
+        threat: What the attack may do.
+        attack: What looks for adversarial examples to train on.
+        share: The share of each batch that is attacked.
+        objective: What the attack maximises.
     """
 
     threat: Threat
@@ -112,6 +117,11 @@ class ConfidenceCalibrated(Method):
 
     The further an image was moved within the threat, the closer its target is to the uniform
     distribution; `rho` says how fast it gets there.
+
+    Attributes:
+        threat: What the attack may do.
+        attack: What looks for accepted errors to train on, in half of each batch.
+        rho: The power ρ with which the label fades to the uniform distribution.
     """
 
     threat: Threat
@@ -145,6 +155,11 @@ class Trades(Method):
 
     The attack maximises that divergence. At δ = 0 it has no gradient, so the attack has to start
     elsewhere: `PGD(start="near")`.
+
+    Attributes:
+        threat: What the attack may do.
+        attack: What maximises the divergence.
+        beta: The weight β of the divergence.
     """
 
     threat: Threat
@@ -183,7 +198,12 @@ class Trades(Method):
 
 @dataclass(frozen=True)
 class Direction:
-    """One of the steepest-ascent directions of MSD: a threat and the length of a step in it."""
+    """One of the steepest-ascent directions of MSD: a threat and the length of a step in it.
+
+    Attributes:
+        threat: The ball.
+        rate: The length of a step, in the norm of the ball.
+    """
 
     threat: Threat
     rate: float
@@ -194,7 +214,14 @@ class Direction:
 
 @dataclass(frozen=True)
 class MultiSteepest(Method):
-    """MSD (Maini et al. 2020): adversarial training against the union of three balls."""
+    """MSD (Maini et al. 2020): adversarial training against the union of three balls.
+
+    Attributes:
+        linf: The L∞ ball and its step.
+        l2: The L2 ball and its step.
+        l1: The L1 ball and its step.
+        iterations: The steps of the attack.
+    """
 
     linf: Direction
     l2: Direction

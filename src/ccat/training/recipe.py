@@ -21,7 +21,13 @@ Optimiser = Literal["sgd", "adam"]
 
 @dataclass(frozen=True)
 class Probe:
-    """A short attack on the monitored images after every epoch: it shows robust overfitting."""
+    """A short attack on the monitored images after every epoch: it shows robust overfitting.
+
+    Attributes:
+        threat: What the attack may do.
+        attack: What looks for errors on the monitored images.
+        objective: What the attack maximises.
+    """
 
     threat: Threat
     attack: Attack

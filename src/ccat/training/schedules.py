@@ -24,7 +24,11 @@ class Schedule(Protocol):
 
 @dataclass(frozen=True)
 class PerEpoch:
-    """Exponential decay, as in the paper: the rate is multiplied by `factor` after every epoch."""
+    """Exponential decay, as in the paper: the rate is multiplied by `factor` after every epoch.
+
+    Attributes:
+        factor: What the rate is multiplied by after every epoch.
+    """
 
     factor: float = 0.95
 
@@ -48,6 +52,11 @@ class Drops:
     """Two drops, as in most published training: the rate is multiplied by `factor` at each.
 
     The drops are due after a share `first` and a share `second` of the epochs.
+
+    Attributes:
+        first: The share of the epochs after which the rate drops.
+        second: The share of the epochs after which it drops again.
+        factor: What a drop multiplies the rate by.
     """
 
     first: float = 0.5

@@ -3,7 +3,8 @@
 from argparse import Namespace
 
 from ccat.bounds import is_box
-from ccat.cli.tabulate import print_tables, supported_tpr
+from ccat.cli.screen import print_tables
+from ccat.cli.tabulate import supported_tpr
 from ccat.cli.values import engine_of, run_named, typed_condition
 from ccat.evaluation.evaluate import evaluate
 from ccat.pipeline.certify import certify_run

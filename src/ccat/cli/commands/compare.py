@@ -2,7 +2,8 @@
 
 from argparse import Namespace
 
-from ccat.cli.tabulate import collected, print_tables, supported_tpr
+from ccat.cli.screen import print_tables
+from ccat.cli.tabulate import collected, supported_tpr
 from ccat.evaluation.compare import by_recipe, compare
 from ccat.evaluation.evaluate import evaluate
 from ccat.report import comparison_table, seeds_table

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import torch
 
 from ccat.catalog import RECIPES, SUITES
-from ccat.cli.tabulate import at_thresholds, print_tables
+from ccat.cli.screen import print_tables
+from ccat.cli.tabulate import at_thresholds
 from ccat.engine import Engine, Local, cores, one_thread
 from ccat.models import create_model
 from ccat.pipeline.attack import attack

@@ -6,7 +6,8 @@ from argparse import Namespace
 
 from ccat.attacking.rest import USUAL
 from ccat.cli.options.evaluate import TABLES
-from ccat.cli.tabulate import at_thresholds, collected, print_tables, supported_tpr
+from ccat.cli.screen import print_tables
+from ccat.cli.tabulate import at_thresholds, collected, supported_tpr
 from ccat.report import tables, to_json
 
 _FIRST = {"csv": 1}  # how many tables are printed by default; four in other formats
@@ -14,8 +15,9 @@ _FIRST = {"csv": 1}  # how many tables are printed by default; four in other for
 
 def run(options: Namespace) -> None:
     """Print the tables, and store the evaluation in each run."""
-    if options.format == "json" and options.table is not None:
-        raise ValueError("--format json is the whole document: leave --table out")
+    if options.format == "json" and (options.table or options.columns):
+        option = "table" if options.table else "columns"
+        raise ValueError(f"--format json is the whole document: leave --{option} out")
     runs, outcomes = collected(options)
     tpr = USUAL if options.tau is not None else supported_tpr(outcomes, options.tpr)
     at = at_thresholds(outcomes, tpr, options.tau)
@@ -32,11 +34,13 @@ def run(options: Namespace) -> None:
         print(json.dumps(to_json(everything), indent=1, allow_nan=False))
         return
     made = tables(at)
-    default = TABLES[: _FIRST.get(options.format, 4)]
+    default = TABLES[: 1 if options.columns else _FIRST.get(options.format, 4)]
     names = {None: default, "all": TABLES}.get(options.table, (options.table,))
     chosen = [table for table in made if table.name in names]
     if not chosen:
         there = ", ".join(table.name for table in made)
         raise ValueError(f"there is no table {options.table!r} here; there are {there}")
+    if options.columns:
+        chosen = [table.select(options.columns) for table in chosen]
     notes = [note for evaluations in at for note in evaluations[0].notes]
     print_tables(chosen, options.format, notes)

@@ -4,9 +4,9 @@ from argparse import Namespace
 
 from ccat import codec
 from ccat.catalog import RECIPES
+from ccat.cli.screen import print_rows
 from ccat.cli.values import entry
-from ccat.overrides import flatten
-from ccat.report import markdown
+from ccat.overrides import described
 
 
 def run(options: Namespace) -> None:
@@ -23,8 +23,8 @@ def run(options: Namespace) -> None:
             ]
             for one in RECIPES.values()
         ]
-        print(markdown(["recipe", "dataset", "model", "method", "epochs", "images"], rows))
+        print_rows(["recipe", "dataset", "model", "method", "epochs", "images"], rows)
         return
-    fields = flatten(entry(options.name, RECIPES, "recipe"))
-    rows = [[f"--{name}", value] for name, value in fields.items() if name != "name"]
-    print(markdown(["field", "value"], rows))
+    fields = described(entry(options.name, RECIPES, "recipe"))
+    rows = [[f"--{one.name}", one.value, one.meaning] for one in fields if one.name != "name"]
+    print_rows(["field", "value", "meaning"], rows)

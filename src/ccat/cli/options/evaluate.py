@@ -29,5 +29,11 @@ def add_options(command: ArgumentParser) -> None:
         metavar="NAME",
         help=f"only this table: {', '.join(TABLES)}, or all (default: the first four)",
     )
+    command.add_argument(
+        "--columns",
+        type=lambda text: [one.strip() for one in text.split(",")],
+        metavar="A,B",
+        help="of this table, or of main, only these columns: Err,Linf:0.3 or 'Linf*'",
+    )
     add_device(command)
     add_trust(command)
