@@ -57,6 +57,8 @@ def attack_run(run: Run, options: Namespace, *, forecast: bool = False) -> None:
         options.keep,
         options.batch,
         rest_tpr,
+        options.compile,
+        options.gradients,
     )
     if not options.no_check:
         check_small(run, as_typed(options), cases, examples, engine, device)
