@@ -20,8 +20,8 @@ Compile = Literal["auto", "on", "off"]
 Gradients = Literal["float32", "bfloat16"]
 
 _COST = 60.0  # seconds that compiling takes, on the slow side
-_HOPE = {"cpu": 0.1, "cuda": 0.5}  # the share of the time that compiling can be hoped to save
-_WORTH = 0.95  # of the eager time: compiled passes that take longer are not used
+_HOPE = {"cpu": 0.03, "cuda": 0.5}  # the share of the time that compiling can be hoped to save
+_WORTH = 0.98  # of the eager time: compiled passes that take longer are not used
 
 
 def require_asked(compiled: str, gradients: str, device: str) -> None:
