@@ -81,6 +81,29 @@ def test_a_unit_has_one_thread(workers: int) -> None:
     assert torch.get_num_threads() == before
 
 
+def process(common: str, _: int) -> tuple[int, str]:
+    time.sleep(0.3)  # the other process gets a unit as well
+    return os.getpid(), common
+
+
+def test_kept_workers_serve_again_until_the_end_or_a_failure() -> None:
+    def processes(common: str) -> set[int]:
+        found = [result for _, result in engine.Local(2)(process, common, deque(range(4)))]
+        assert {told for _, told in found} == {common}
+        return {pid for pid, _ in found}
+
+    with engine.workers_kept():
+        first = processes("one")
+        assert processes("another") == first
+        with pytest.raises(ValueError, match="unit 2 is wrong"):
+            list(engine.Local(2)(fail, None, deque(range(6))))
+        second = processes("one")
+        assert not second & first
+    for pid in first | second:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
 def test_a_killed_worker_is_an_error_not_a_hang() -> None:
     with pytest.raises(engine.WorkerError, match="start again"):
         list(engine.Local(2)(die, None, deque(range(6))))

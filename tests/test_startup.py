@@ -5,6 +5,7 @@ import subprocess
 import sys
 from typing import get_args
 
+from ccat.attacking.copies import Compile, Gradients
 from ccat.attacking.rest import TPR
 from ccat.bounds import Bounds
 from ccat.cli.commands import COMMANDS
@@ -77,6 +78,8 @@ def test_a_mistake_in_options_is_answered_before_anything_is_imported() -> None:
 
 def test_names_that_options_write_out_are_those_of_their_rooms() -> None:
     assert get_args(Bounds) == names.BOUNDS
+    assert get_args(Compile) == names.COMPILE
+    assert get_args(Gradients) == names.GRADIENTS
     assert (*DETECTORS, CONSISTENCY) == names.DETECTORS
     assert tuple(FAMILIES) == names.FAMILIES
     assert tuple(FORMATS) == names.FORMATS
@@ -84,5 +87,6 @@ def test_names_that_options_write_out_are_those_of_their_rooms() -> None:
     assert names.PLANTED == EXAMPLES
     assert names.REST_TPR == TPR
     written = {name for name in vars(names) if name.isupper()}
-    compared = {"BOUNDS", "DETECTORS", "FAMILIES", "FORMATS", "MODELS", "PLANTED", "REST_TPR"}
+    compared = {"BOUNDS", "COMPILE", "DETECTORS", "FAMILIES", "FORMATS", "GRADIENTS", "MODELS"}
+    compared |= {"PLANTED", "REST_TPR"}
     assert written == compared

@@ -1,6 +1,7 @@
 """Attack any model in memory, and measure what gets through."""
 
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
@@ -42,6 +43,14 @@ from ccat.attacking import (
 )
 from ccat.attacking import attack as attack_units
 from ccat.attacking.block import try_out
+from ccat.attacking.copies import (
+    Compile,
+    Copies,
+    Fast,
+    Gradients,
+    decide,
+    require_asked,
+)
 from ccat.attacking.forecast import fitting_batch
 from ccat.attacking.outcomes import Clean, attempt_outcomes, clean_outcomes, grouped
 from ccat.attacking.rest import TPR as REST_TPR
@@ -81,6 +90,8 @@ def evaluate(
     batch: int | None = None,
     rest_tpr: float | None = REST_TPR,
     certify: Bounds | None = None,
+    compiled: Compile = "off",
+    gradients: Gradients = "float32",
 ) -> Result:
     """Attack a model and measure what gets through.
 
@@ -112,6 +123,9 @@ def evaluate(
         certify: "interval" or "linear": bound errors from above as well, within every threat that
             is a box. Images to which no wrong answer is possible are then not attacked, unless
             `rest_tpr` is None.
+        compiled: "on" compiles passes with torch.compile, and "auto" does if that is forecast to
+            save more time than it takes.
+        gradients: "bfloat16" computes gradients in it, on cuda devices; scores stay in float32.
 
     Returns:
         Tables, numbers and adversarial images.
@@ -131,6 +145,7 @@ def evaluate(
         )
     if batch is not None:
         require_count("batch", batch)
+    require_asked(compiled, gradients, device.type)
     rule = rejection_of(rejection)
     cases = cases_for(suite, x, threats, attacks, rule)
     require_bounds(certify, rule)
@@ -147,7 +162,8 @@ def evaluate(
         rest = replace(rest, certificates=certificates)
         pool, labels_of_pool = x_val.to(device), y_val.to(device)
         about = (rest.enough, labels_of_pool, rest.tau)
-        target = Target(model, rule, judges, pool, batch, *about)
+        copies = _copies(model, x[:BLOCK].to(device), cases, count, batch, compiled, gradients)
+        target = Target(model, rule, judges, pool, batch, *about, copied=copies)
         try_out(target, cases, x[:1].to(device), y[:1].to(device))
         names = {condition: one.name for condition, one in certificates.items()}
         attempts = attempts_of(cases, rest_at=rest_tpr, certificates=names)
@@ -183,6 +199,24 @@ def evaluate(
     )
     adversarial = _adversarial(outcomes, memory, x[:count], y[:count])
     return Result(outcomes, evaluate_outcomes(outcomes, tpr), MappingProxyType(adversarial))
+
+
+def _copies(
+    model: nn.Module,
+    x: Tensor,
+    cases: Sequence[Case],
+    count: int,
+    batch: int,
+    asked: Compile,
+    gradients: Gradients,
+) -> Copies:
+    """Return what makes the copies that are attacked; warns if one cannot be compiled as asked."""
+    copies = Copies(Fast(True, gradients), batch)
+    todo = [(case, blocks_in(count)) for case in cases]
+    compiled, why = decide(asked, copies, model, x, todo)
+    if asked == "on" and not compiled:
+        warnings.warn(why, stacklevel=3)
+    return copies if compiled else Copies(Fast(False, gradients), batch)
 
 
 def _clean(

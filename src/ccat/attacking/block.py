@@ -4,7 +4,7 @@ Shapes: x, delta (N, C, H, W), probabilities (N, K), value, scores (N,), N up to
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -16,6 +16,7 @@ from ccat.attacks import Counts, External, Found, Problem
 from ccat.attacks.passes import Passes
 from ccat.memory import keep_freed
 from ccat.models import attack_copy
+from ccat.models.half_gradients import eager_of
 from ccat.models.predict import probabilities
 from ccat.objectives import level, other_class_confidence
 from ccat.rejection import CONFIDENCE, Aware, Confidence, Judge, Knowable, Rejection
@@ -29,7 +30,8 @@ class Target:
     `pool` holds other images that attacks may start from, with their labels; `batch` is how many
     images go through the model at once (None: a whole block). `enough` has, by judge, the score at
     which an accepted error is enough, so that an example is attacked no more; where it has none,
-    attacks go on. `tau` is the usual threshold on the confidence.
+    attacks go on. `tau` is the usual threshold on the confidence. `copied` makes the fast copy that
+    is attacked.
     """
 
     model: nn.Module
@@ -40,6 +42,7 @@ class Target:
     enough: Mapping[str, float] = field(default_factory=dict)
     pool_labels: Tensor | None = None
     tau: float | None = None
+    copied: Callable[[nn.Module, Tensor], nn.Module] = attack_copy
 
 
 @dataclass(frozen=True)
@@ -77,10 +80,10 @@ def pose(target: Target, case: Case, x: Tensor, y: Tensor) -> Problem:
     Raises:
         ValueError: If the case's objective knows a detector and the target has none.
     """
-    model, objective = attack_copy(target.model, x), case.objective
+    model, objective = target.copied(target.model, x), case.objective
     first = other_class_confidence if isinstance(objective, Aware) else objective
     about = (case.threat, first, target.pool, target.batch, target.pool_labels)
-    problem = replace(Problem.of(model, x, y, *about), tau=target.tau)
+    problem = replace(Problem.of(model, x, y, *about), tau=target.tau, model=eager_of(model))
     name = target.rejection.judge_of(case.condition, list(target.judges))
     if not isinstance(objective, Aware):
         enough = target.enough.get(name) if name == CONFIDENCE else None

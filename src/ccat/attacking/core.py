@@ -112,7 +112,7 @@ def attack(
         rest: Which examples need no further attacks.
         engine: Where to compute.
         work: Computes one unit from what all units share; in most cases a call of `solve`.
-        common: What all units share, sent to each worker once.
+        common: What all units share.
         shape: Of an image (C, H, W), for the progress in terms of passes.
         progress: Called after each unit.
     """

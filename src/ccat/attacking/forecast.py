@@ -18,6 +18,7 @@ from ccat.threats import Threat
 
 _SHARE = 0.5  # of the free memory
 _REPEATS = 3
+_FEW = 10  # images of a rough forecast
 
 
 class Forecast(NamedTuple):
@@ -75,6 +76,34 @@ def _pass_seconds(target: Target, case: Case, x: Tensor, y: Tensor) -> tuple[flo
     problem = pose(target, case, x, y)
     delta = case.threat.sample(x, torch.Generator().manual_seed(0))
     return _timed(lambda: problem.evaluate(delta)), _timed(lambda: problem.value_and_grad(delta))
+
+
+def copy_seconds(copied: nn.Module, x: Tensor, cases: Sequence[tuple[Case, int]]) -> float:
+    """Forecast all cases roughly, from a few passes of a few images; seconds of one process.
+
+    Args:
+        copied: The copy of the model that is attacked.
+        x: Images (N, C, H, W).
+        cases: Cases, each with the number of blocks it still has to do.
+    """
+    memory.keep_freed()
+    x, shape = x[:_FEW], (x.shape[1], x.shape[2], x.shape[3])
+
+    def forward() -> None:
+        with torch.no_grad():
+            copied(x)
+
+    def both() -> None:
+        with torch.enable_grad():
+            images = x.detach().requires_grad_()
+            torch.autograd.grad(copied(images).sum(), images)
+
+    one, two = (_timed(run) * BLOCK / len(x) for run in (forward, both))
+    costs = [(case.attack.cost(shape), blocks) for case, blocks in cases]
+    return sum(
+        blocks * ((cost.forwards - cost.backwards) * one + cost.backwards * two)
+        for cost, blocks in costs
+    )
 
 
 def _kept_bytes(model: nn.Module, image: Tensor, count: int) -> int:

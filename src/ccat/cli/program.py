@@ -5,6 +5,7 @@ import sys
 import warnings
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
+from contextlib import ExitStack
 from importlib import import_module
 from importlib.metadata import version
 from types import ModuleType
@@ -69,7 +70,10 @@ def run(options: Namespace) -> None:
         f"ccat: warning: {message}", file=sys.stderr
     )
     try:
-        options.run_command(options)
+        with ExitStack() as stack:
+            if engine := sys.modules.get("ccat.engine"):
+                stack.enter_context(engine.workers_kept())
+            options.run_command(options)
     except KeyboardInterrupt:
         again = f"ccat {shlex.join(options.typed)}"
         print(

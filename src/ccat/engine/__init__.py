@@ -9,8 +9,17 @@ A unit of work is a picklable argument of a function that also gets what all uni
 cluster. Both follow the protocol `Engine` (work.py) and yield each result as soon as it is there.
 """
 
-from ccat.engine.local import Here, Local, cores, one_thread
+from ccat.engine.local import Here, Local, cores, one_thread, workers_kept
 from ccat.engine.ray import Ray
 from ccat.engine.work import Engine, WorkerError
 
-__all__ = ["Engine", "Here", "Local", "Ray", "WorkerError", "cores", "one_thread"]
+__all__ = [
+    "Engine",
+    "Here",
+    "Local",
+    "Ray",
+    "WorkerError",
+    "cores",
+    "one_thread",
+    "workers_kept",
+]

@@ -16,6 +16,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import torch
@@ -65,9 +66,8 @@ class Local:
     def __call__(
         self, work: Work[Common, Unit, Result], common: Common, units: deque[Unit]
     ) -> Iterator[tuple[Unit, Result]]:
-        workers = min(self.workers, len(units))
-        if workers > 1:
-            yield from _on_processes(work, common, units, workers)
+        if min(self.workers, len(units)) > 1:
+            yield from _on_processes(work, common, units, self.workers)
             return
         with one_thread():
             yield from Here()(work, common, units)
@@ -79,20 +79,18 @@ def _on_processes(
     shared = pickle.dumps((work, common))
     if len(shared) > _SMALL:
         # A pipe takes this much at once. If a worker were killed while it still had to read the
-        # rest, this process would wait for ever.
+        # rest, this process would wait for ever. It is sent with every unit.
         raise ValueError(
             f"what units share must be at most {_SMALL} bytes on local processes, "
             f"not {len(shared)}: pass the names of files instead"
         )
-    with ProcessPoolExecutor(
-        workers, multiprocessing.get_context("spawn"), initializer=_begin, initargs=(shared,)
-    ) as pool:
+    with _pool(workers) as pool:
         unit_of = dict[Future[bytes], Unit]()
         try:
             while True:
                 while units and len(unit_of) < 2 * workers:
                     unit = units.popleft()
-                    unit_of[pool.submit(_packed, unit)] = unit
+                    unit_of[pool.submit(_packed, shared, unit)] = unit
                 if not unit_of:
                     return
                 done, _ = wait(unit_of, _PATIENCE, return_when=FIRST_COMPLETED)
@@ -120,6 +118,46 @@ def _on_processes(
             raise
 
 
+_kept: dict[int, ProcessPoolExecutor] | None = None  # by the number of workers
+
+
+@contextmanager
+def workers_kept() -> Iterator[None]:
+    """Keep worker processes from one use of `Local` to the next inside this context.
+
+    Starting a process and importing PyTorch takes seconds. Processes start when there is a unit for
+    them, and end with the context, or when a unit fails.
+    """
+    global _kept  # noqa: PLW0603 (what engines are asked to do does not depend on it)
+    if _kept is not None:
+        yield
+        return
+    _kept = {}
+    try:
+        yield
+    finally:
+        pools, _kept = _kept, None
+        for pool in pools.values():
+            pool.shutdown()
+
+
+@contextmanager
+def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
+    """Provide processes, kept ones or new ones; afterwards they are kept, or end."""
+    pool = _kept.pop(workers, None) if _kept is not None else None
+    spawn = multiprocessing.get_context("spawn")
+    pool = pool or ProcessPoolExecutor(workers, spawn, initializer=_begin)
+    try:
+        yield pool
+    except BaseException:
+        pool.shutdown()
+        raise
+    if _kept is None or workers in _kept:
+        pool.shutdown()
+    else:
+        _kept[workers] = pool
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Compute with one thread inside this context, as workers do."""
@@ -131,27 +169,28 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-_shared: tuple[Any, Any] | None = None  # in a worker process: the work and what is common
+@lru_cache(maxsize=1)
+def _unpacked(shared: bytes) -> tuple[Any, Any]:
+    """Return the work and what is common, in a worker process."""
+    found: tuple[Any, Any] = pickle.loads(shared)
+    return found
 
 
-def _packed(unit: Any) -> bytes:
+def _packed(shared: bytes, unit: Any) -> bytes:
     """Compute a unit and return its result pickled.
 
     Tensors sent as they are would each hold shared memory and open files until their last reader
     lets go of them.
     """
-    assert _shared is not None
-    work, common = _shared
+    work, common = _unpacked(shared)
     return pickle.dumps(work(common, unit))
 
 
-def _begin(shared: bytes) -> None:
+def _begin() -> None:
     """Prepare a worker process for its units."""
-    global _shared  # noqa: PLW0603 (an initialiser has no other way to pass something on)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
-    _shared = pickle.loads(shared)
 
 
 def _end_with_parent() -> None:

@@ -19,8 +19,7 @@ class WorkerError(CcatError):
 class Engine(Protocol):
     """A place where units of work are computed.
 
-    The work, what is common and the units must be picklable. What is common is sent to each worker
-    once.
+    The work, what is common and the units must be picklable.
     """
 
     @property

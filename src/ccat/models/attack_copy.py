@@ -193,7 +193,7 @@ def _fold(model: nn.Module, pairs: list[tuple[str, str]], x: Tensor, answer: Ten
         norm_module: Any = model.get_submodule(norm)
         _replace(model, convolution, fuse_conv_bn_eval(conv_module, norm_module))
         _replace(model, norm, nn.Identity())
-    if _close(model(x), answer):
+    if same_answers(model(x), answer):
         return True
     for name, module in old.items():
         _replace(model, name, module)
@@ -246,10 +246,11 @@ def _still_answers(model: nn.Module, x: Tensor, answer: Tensor) -> bool:
                 torch.autograd.grad(logits.sum(), image)
     except RuntimeError:
         return False
-    return _close(logits, answer)
+    return same_answers(logits, answer)
 
 
-def _close(logits: Tensor, answer: Tensor) -> bool:
+def same_answers(logits: Tensor, answer: Tensor) -> bool:
+    """Return True if logits, or gradients, differ by no more than rounding does."""
     return torch.allclose(logits, answer, rtol=1e-3, atol=1e-4)
 
 

@@ -28,6 +28,7 @@ from ccat.attacking import (
 )
 from ccat.attacking import attack as attack_units
 from ccat.attacking.block import try_out
+from ccat.attacking.copies import Compile, Fast, Gradients, decide, require_asked
 from ccat.attacking.forecast import Forecast, fitting_batch, forecast
 from ccat.attacking.rest import TPR as REST_TPR
 from ccat.attacking.rest import USUAL as USUAL_TPR
@@ -44,7 +45,7 @@ from ccat.pipeline.answers import (
 )
 from ccat.pipeline.detect import fit_missing
 from ccat.pipeline.run_results import Keep, RunResults
-from ccat.pipeline.workers import Common, common_of, run_of, target_of, target_with
+from ccat.pipeline.workers import Common, common_of, copies_of, run_of, target_of, target_with
 from ccat.progress import Progress
 from ccat.runs import Run
 from ccat.runs.plan import Asked
@@ -75,6 +76,8 @@ def attack(
     keep: Keep = "worst",
     batch: int | None = None,
     rest_tpr: float | None = REST_TPR,
+    compiled: Compile = "off",
+    gradients: Gradients = "float32",
     *,
     attack_certified: bool = False,
 ) -> int:
@@ -92,6 +95,9 @@ def attack(
         batch: Images that go through the model at once; by default what memory holds.
         rest_tpr: An image that is wrong and accepted at the τ of this TPR rests in the cases that
             follow; None attacks all images with all cases.
+        compiled: Compile the passes of the copy that is attacked: "on", "off", or "auto" where that
+            is forecast to save more time than it takes.
+        gradients: "bfloat16" computes gradients in it, on cuda devices only.
         attack_certified: Attack images as well to which a stored certificate says that no wrong
             answer is possible. Otherwise they rest, unless `rest_tpr` is None.
 
@@ -103,6 +109,7 @@ def attack(
     with run.writing():
         here = "cpu" if engine.away else device
         _require_fitting(run, cases, examples)
+        require_asked(compiled, gradients, device)
         _warn_of_few(run, here)
         fit_missing(run, [case.threat for case in cases], here, progress)
         limits = (keep, batch, rest_tpr, attack_certified)
@@ -113,7 +120,8 @@ def attack(
         conditions = {attempt.key: attempt.case.condition for attempt in todo.attempts}
         run.plan.add(Asked(suite, examples, run.weights, conditions))
         if todo.units:
-            common = common_of(run, examples, engine, device, todo.batch, todo.rest)
+            fast = _fast(run, todo, engine, device, compiled, gradients, progress)
+            common = common_of(run, examples, engine, device, todo.batch, todo.rest, fast)
             labels = counted(run.recipe.dataset).y[: blocks_in(examples) * BLOCK]
             where = (todo.results, todo.rest, engine, _compute, common, split_shape(run))
             attack_units(todo.attempts, labels, *where, progress)
@@ -150,6 +158,33 @@ def dry_run(
     with one_thread():
         target = target_with(run, device, None, todo.batch)
         return forecast(target, x, y, [(case, left[case]) for case in cases]), todo.batch
+
+
+def _fast(
+    run: Run,
+    todo: Plan,
+    engine: Engine,
+    device: str,
+    asked: Compile,
+    gradients: Gradients,
+    progress: Progress,
+) -> Fast:
+    """Decide how passes are made faster; on other machines only what was asked for is done."""
+    if engine.away or asked == "off":
+        return Fast(asked == "on", gradients)
+    images = counted(run.recipe.dataset)
+    x, _ = block_of(images.x, images.y, "test", 0)
+    processes = min(engine.workers, len(todo.units)) if isinstance(engine, Local) else 1
+    copies = copies_of(run, device, todo.batch, Fast(True, gradients))
+    left = list(Counter(unit.attempt.case for unit in todo.units).items())
+    with one_thread():
+        model = model_of(run.path, run.weights, device)
+        compiled, why = decide(asked, copies, model, x.to(device), left, processes)
+    if asked == "on" and not compiled:
+        warnings.warn(why, stacklevel=2)
+    elif why:
+        progress(0, 1, why)
+    return Fast(compiled, gradients)
 
 
 def _try_out(run: Run, cases: Sequence[Case], device: str, rest: Rest) -> None:

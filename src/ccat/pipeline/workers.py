@@ -2,6 +2,7 @@
 
 import atexit
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -9,6 +10,7 @@ from typing import NamedTuple
 
 from ccat import extensions
 from ccat.attacking import BLOCK, Rest, Target, blocks_in
+from ccat.attacking.copies import EAGER, Copies, Fast
 from ccat.data import Images, counted, split_of
 from ccat.engine import Engine
 from ccat.pipeline.answers import judges_of, model_of
@@ -31,6 +33,7 @@ class Common(NamedTuple):
     trusted: frozenset[str]
     enough: Mapping[str, float]
     tau: float | None
+    fast: Fast = EAGER
     images: Images | None = None
     pool: Images | None = None
 
@@ -42,10 +45,12 @@ def common_of(
     device: str,
     batch: int = BLOCK,
     rest: Rest | None = None,
+    fast: Fast = EAGER,
 ) -> Common:
     """Return what workers of an engine need; those on other machines get files and images."""
     rest = rest or Rest()
-    about = (run.weights, device, batch, extensions.trusted(), dict(rest.enough), rest.tau)
+    known = (run.weights, device, batch, extensions.trusted())
+    about = (*known, dict(rest.enough), rest.tau, fast)
     if not engine.away:
         return Common(run.path, *about)
     images = counted(run.recipe.dataset)[: blocks_in(examples) * BLOCK]
@@ -62,7 +67,8 @@ def run_of(common: Common) -> tuple[Run, Images]:
 def target_of(run: Run, common: Common) -> Target:
     """Return the run's model and what rejects, with the pool that attacks may start from."""
     pool = common.pool or _pool(run.recipe.dataset)
-    return target_with(run, common.device, pool, common.batch, common.enough, common.tau)
+    target = target_with(run, common.device, pool, common.batch, common.enough, common.tau)
+    return replace(target, copied=copies_of(run, common.device, common.batch, common.fast))
 
 
 def target_with(
@@ -78,6 +84,16 @@ def target_with(
     x, y = (pool.floats().to(device), pool.y.to(device)) if pool else (None, None)
     judges = judges_of(run, device)
     return Target(model, run.rejection, judges, x, batch, enough or {}, y, tau)
+
+
+def copies_of(run: Run, device: str, batch: int, fast: Fast) -> Copies:
+    """Return what makes the copies of a run's model; a compiled one is made once per process."""
+    return _copies(run.path, run.weights, device, batch, fast)
+
+
+@lru_cache(maxsize=1)
+def _copies(path: Path, weights: str, device: str, batch: int, fast: Fast) -> Copies:
+    return Copies(fast, batch)
 
 
 @lru_cache(maxsize=1)

@@ -65,6 +65,8 @@ def attack_run(run: Run, options: Namespace, *, forecast: bool = False) -> None:
         options.keep,
         options.batch,
         rest_tpr,
+        options.compile,
+        options.gradients,
         attack_certified=options.attack_certified,
     )
     if not options.no_check:

@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 
 from ccat.cli.options import add_device, add_engine, add_trust, count, share
 from ccat.cli.options.import_model import add_model
-from ccat.cli.options.names import REST_TPR
+from ccat.cli.options.names import COMPILE, GRADIENTS, REST_TPR
 
 
 def add_options(command: ArgumentParser) -> None:
@@ -14,6 +14,7 @@ def add_options(command: ArgumentParser) -> None:
     )
     add_model(command, required=False)
     add_suite(command)
+    add_passes(command)
     add_check(command)
     add_trust(command)
     command.add_argument(
@@ -78,6 +79,23 @@ def add_suite(
     )
     add_engine(command)
     add_device(command)
+
+
+def add_passes(command: ArgumentParser) -> None:
+    """Add the options that make passes through the model faster."""
+    command.add_argument(
+        "--compile",
+        choices=COMPILE,
+        default="off",
+        help="compile passes with torch.compile: on, off (the default), or auto if that is "
+        "forecast to save more time than it takes; on CPUs it seldom is",
+    )
+    command.add_argument(
+        "--gradients",
+        choices=GRADIENTS,
+        default="float32",
+        help="compute gradients in bfloat16, on cuda devices; scores stay in float32",
+    )
 
 
 def add_check(command: ArgumentParser) -> None:

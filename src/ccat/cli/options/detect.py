@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 from ccat.cli.options import add_trust, count
-from ccat.cli.options.attack import add_check, add_suite
+from ccat.cli.options.attack import add_check, add_passes, add_suite
 from ccat.cli.options.names import DETECTORS
 
 
@@ -47,5 +47,6 @@ def add_options(command: ArgumentParser) -> None:
         "--out", type=Path, metavar="DIR", help="the run directory to make (default: RUN-DETECTOR)"
     )
     add_suite(command)
+    add_passes(command)
     add_check(command)
     add_trust(command)
