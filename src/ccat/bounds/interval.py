@@ -92,8 +92,8 @@ class _Rectified(torch.autograd.Function):
         centre, radius = given
         upper = (centre + radius).relu_()
         lower = (centre - radius).relu_()
-        context.save_for_backward(lower > 0, upper > 0)
-        return (upper + lower).mul_(0.5), upper.sub_(lower).mul_(0.5)
+        context.save_for_backward(lower, upper)
+        return (upper + lower).mul_(0.5), (upper - lower).mul_(0.5)
 
     @staticmethod
     def backward(
@@ -101,6 +101,6 @@ class _Rectified(torch.autograd.Function):
     ) -> tuple[Tensor, ...]:
         lower, upper = context.saved_tensors  # type: ignore[attr-defined]
         of_centre, of_radius = given
-        first = (of_centre + of_radius).mul_(0.5).mul_(upper)
-        second = (of_centre - of_radius).mul_(0.5).mul_(lower)
-        return first + second, first.sub_(second)
+        of_upper = torch.ops.aten.threshold_backward(of_centre + of_radius, upper, 0)
+        of_lower = torch.ops.aten.threshold_backward(of_centre - of_radius, lower, 0)
+        return (of_upper + of_lower).mul_(0.5), of_upper.sub_(of_lower).mul_(0.5)

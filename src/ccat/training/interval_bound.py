@@ -6,7 +6,9 @@ Shapes: x (B, C, H, W) in [0,1], y (B,), logits (B, K).
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
+import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
@@ -90,9 +92,26 @@ def _inputs_of_norms(model: nn.Module) -> Iterator[dict[nn.Module, Tensor]]:
 
 def _moments(given: Tensor) -> tuple[Tensor, Tensor]:
     """Return the mean and the variance of each channel, as batch normalisation computes them."""
-    rest = [axis for axis in range(given.ndim) if axis != 1]
-    shift = given.detach().mean(rest, keepdim=True)  # squares of what is centred do not cancel
-    centred = given - shift
-    mean = centred.mean(rest)
-    variance = (centred.square().mean(rest) - mean.square()).clamp_min(0)  # faster than var()
-    return mean + shift.flatten(), variance
+    mean, variance = _Moments.apply(given)  # type: ignore[no-untyped-call]
+    return mean, variance
+
+
+class _Moments(torch.autograd.Function):
+    """Mean and variance over all axes but that of the channels; by hand, it takes half the time."""
+
+    @staticmethod
+    def forward(context: Any, *given: Tensor) -> tuple[Tensor, ...]:
+        (x,) = given
+        axes = [axis for axis in range(x.ndim) if axis != 1]
+        mean = x.mean(axes, keepdim=True)
+        centred = x - mean  # squares of what is centred do not cancel
+        context.save_for_backward(centred)
+        return mean.flatten(), centred.square().mean(axes)
+
+    @staticmethod
+    def backward(context: Any, *given: Tensor) -> Tensor:
+        (centred,) = context.saved_tensors
+        count = centred.numel() / centred.shape[1]
+        along = (-1, *(1,) * (centred.ndim - 2))
+        of_mean, of_variance = (one.view(along) / count for one in given)
+        return torch.addcmul(of_mean, centred, of_variance, value=2)
