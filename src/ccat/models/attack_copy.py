@@ -94,15 +94,13 @@ def _backward_weight(weight: Tensor, padding: int) -> tuple[Tensor, int, int]:
         for d in range(-kernel, kernel + 1)
         if any(0 <= r - 2 * d + padding < kernel for r in (0, 1))
     ]
-    moved = weight.new_zeros(inputs, 2, 2, outputs, len(shifts), len(shifts))
-    for row in (0, 1):
-        for column in (0, 1):
-            for i, down in enumerate(shifts):
-                for j, right in enumerate(shifts):
-                    u, v = row - 2 * down + padding, column - 2 * right + padding
-                    if 0 <= u < kernel and 0 <= v < kernel:
-                        moved[:, row, column, :, i, j] = weight[:, :, u, v].T
-    return moved.reshape(4 * inputs, outputs, len(shifts), len(shifts)), shifts[0], shifts[-1]
+    places = [[r - 2 * d + padding for d in shifts] for r in (0, 1)]
+    # Beyond the weights there are zeros.
+    at = torch.tensor([[u if 0 <= u < kernel else kernel for u in row] for row in places])
+    padded = functional.pad(weight, (0, 1, 0, 1))
+    moved = padded[:, :, at[:, None, :, None], at[None, :, None, :]]  # outputs, inputs, 2, 2, D, D
+    size = (4 * inputs, outputs, len(shifts), len(shifts))
+    return moved.permute(1, 2, 3, 0, 4, 5).reshape(size), shifts[0], shifts[-1]
 
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)

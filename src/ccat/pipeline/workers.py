@@ -20,7 +20,7 @@ POOL, POOL_BYTES = 10_000, 400_000_000
 
 
 class Common(NamedTuple):
-    """What all units share, sent to each worker once.
+    """What all units share.
 
     `run` is where the run is or, for workers on other machines, its files; these workers also get
     the images that are attacked and the pool of images that attacks may start from.
