@@ -15,13 +15,9 @@ from ccat.evaluation.at_coverage import COVERAGES, chosen
 from ccat.evaluation.confusion import attacked_answers, confusion
 from ccat.evaluation.evaluate import evaluate
 from ccat.evaluation.groups import headline, pooled_answers
-from ccat.evaluation.intervals import (
-    clopper_pearson,
-    resampled_coverages,
-    resampled_thresholds,
-    resamples,
-)
+from ccat.evaluation.intervals import clopper_pearson
 from ccat.evaluation.rates import COVERAGE, ERROR
+from ccat.evaluation.resampling import resampled_coverages, resampled_thresholds, resamples
 from ccat.evaluation.results import Answers, ClassAnswers, RunOutcomes
 from ccat.evaluation.selective import risk_coverage
 

@@ -117,7 +117,8 @@ def about(path: Path) -> dict[str, Any]:
         ValueError: It is not a sealed file, or what it says was changed.
     """
     size = int.from_bytes(read_plain(path, first=8), "little")
-    return _said(read_plain(path, first=8 + min(size, _MOST_HEADER + 1)))[0]
+    header, _ = _parts(read_plain(path, first=8 + min(size, _MOST_HEADER + 1)))
+    return _said(header)[0]
 
 
 def unpack(content: bytes) -> tuple[Tensors, dict[str, Any]]:
@@ -126,8 +127,8 @@ def unpack(content: bytes) -> tuple[Tensors, dict[str, Any]]:
     Raises:
         ValueError: It is not a sealed file, or was changed after it was written.
     """
-    said, expected = _said(content)
-    _, data = _parts(content)
+    header, data = _parts(content)
+    said, expected = _said(header)
     if sha256(data).hexdigest() != expected:
         raise ValueError("its content is not what was written")
     try:
@@ -136,9 +137,8 @@ def unpack(content: bytes) -> tuple[Tensors, dict[str, Any]]:
         raise ValueError(str(broken)) from broken
 
 
-def _said(content: bytes) -> tuple[dict[str, Any], str]:
+def _said(header: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """Return what the header says, verified, and the digest that the data must have."""
-    header, _ = _parts(content)
     metadata = header.get("__metadata__")
     text = metadata.get(_ENTRY) if isinstance(metadata, dict) else None
     said = parse_json(text) if isinstance(text, str) else None

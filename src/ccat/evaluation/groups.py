@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ccat.evaluation.outcome import Floats, Integers, Outcome, lowest_of, threshold, worst_of
 from ccat.evaluation.once import once
+from ccat.evaluation.outcome import Floats, Integers, Outcome, lowest_of, threshold, worst_of
 from ccat.evaluation.rates import ACCEPTED_NOISE, AVAILABILITY, FPR, TPR, Levels, rates_of
 from ccat.evaluation.run_outcomes import Answers, Group, RunOutcomes
 
