@@ -279,7 +279,11 @@ def test_rates_by_class_are_those_of_its_images_alone() -> None:
 def test_errors_in_the_matrix_are_those_that_the_robust_error_counts(seed: int, tau: float) -> None:
     m = detected(run_outcomes(seed, images=60, attacked=40))
     for group in m.groups[:2]:
-        answers = attacked_answers(m, group)
+        answers, by = attacked_answers(m, group)
+        for n, whose in enumerate(by):
+            every = m.clean if whose < 0 else m.attempts[whose].answers
+            assert answers.predicted[n] == every[group.judge].predicted[n]
+            assert answers.outcome.score[n] == every[group.judge].outcome.score[n]
         counted = answers.outcome.wrong & (answers.outcome.score >= tau)
         assert (counted == (headline(m, group).part >= tau)).all()
         assert (answers.outcome.wrong == (answers.predicted != m.labels[:40])).all()

@@ -135,7 +135,7 @@ def _under_attack(run: RunOutcomes, group: Group, at: _Threshold) -> UnderAttack
         selective=_selective(run, group, at.seed),
         confusion=()
         if group.condition.on_noise
-        else by_class(run, attacked_answers(run, group), at.tau),
+        else by_class(run, attacked_answers(run, group)[0], at.tau),
     )
 
 
