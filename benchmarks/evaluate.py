@@ -18,7 +18,7 @@ import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -34,7 +34,7 @@ REST = 0.9
 COMMANDS = {
     "evaluate": ["evaluate", "{runs}", "--format", "json"],
     "report": ["report", "{runs}", "--out", "{folder}"],
-    "compare": ["compare", "{runs}", "--format", "json"],
+    "compare": ["compare", "{runs}"],
     "verify": ["verify", "{runs}"],
 }
 
@@ -51,7 +51,7 @@ def make(folder: Path, attempts: int, images: int) -> None:
     run.answers.save_clean(clean, data)
     last = calibration_size(dataset)
     enough = threshold(outcome(clean[-last:], labels[-last:]), REST)
-    os.fsync = lambda _: None  # what is measured here is not lost with the machine
+    os.fsync = lambda fd: None  # what is measured here is not lost with the machine
     resting: dict[tuple[str, int], torch.Tensor] = {}
     cases = SUITES["standard"].cases
     restarts = -(-attempts // len(cases))
@@ -75,7 +75,7 @@ def _images(folder: Path, count: int) -> str:
         folder.mkdir(parents=True, exist_ok=True)
         generator = np.random.default_rng(0)
         sizes = {"train": 1000, "test": count}
-        arrays = {
+        arrays: dict[str, Any] = {
             **{f"{split}_labels": np.arange(size) % 10 for split, size in sizes.items()},
             **{
                 f"{split}_images": generator.integers(256, size=(size, 28, 28), dtype=np.uint8)
