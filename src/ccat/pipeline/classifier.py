@@ -129,7 +129,7 @@ def threshold_problems(run: Run) -> Iterator[str]:
         wrong = _unlike(run, one, outcome)
         if wrong:
             yield (
-                f"{run.path}: classifier.json says that {one}; {wrong}: `ccat calibrate "
+                f"{run.path}: its stored threshold says that {one}; {wrong}: `ccat calibrate "
                 f"{run.path}` chooses it again"
             )
 
