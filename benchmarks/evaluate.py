@@ -18,6 +18,7 @@ import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -33,7 +34,7 @@ REST = 0.9
 COMMANDS = {
     "evaluate": ["evaluate", "{runs}", "--format", "json"],
     "report": ["report", "{runs}", "--out", "{folder}"],
-    "compare": ["compare", "{runs}", "--format", "json"],
+    "compare": ["compare", "{runs}"],
     "verify": ["verify", "{runs}"],
 }
 
@@ -50,7 +51,7 @@ def make(folder: Path, attempts: int, images: int) -> None:
     run.answers.save_clean(clean, data)
     last = calibration_size(dataset)
     enough = threshold(outcome(clean[-last:], labels[-last:]), REST)
-    os.fsync = lambda _: None  # what is measured here is not lost with the machine
+    os.fsync = lambda fd: None  # what is measured here is not lost with the machine
     resting: dict[tuple[str, int], torch.Tensor] = {}
     cases = SUITES["standard"].cases
     restarts = -(-attempts // len(cases))
@@ -74,7 +75,7 @@ def _images(folder: Path, count: int) -> str:
         folder.mkdir(parents=True, exist_ok=True)
         generator = np.random.default_rng(0)
         sizes = {"train": 1000, "test": count}
-        arrays = {
+        arrays: dict[str, Any] = {
             **{f"{split}_labels": np.arange(size) % 10 for split, size in sizes.items()},
             **{
                 f"{split}_images": generator.integers(256, size=(size, 28, 28), dtype=np.uint8)
@@ -113,22 +114,44 @@ def _block(
     return Block(answers, value, scores, 0.5, passes, passes, 0, 0, asked)
 
 
-def timed(command: list[str], source: Path) -> tuple[float, float, str]:
-    """Run a command with the code of a version: its seconds of CPU, peak megabytes and output."""
+_PROGRAM = """
+import resource, sys, time
+import scipy.optimize, scipy.stats, sklearn.metrics
+from ccat.cli import main
+from ccat.cli.commands import evaluate
+begin = time.process_time()
+main(sys.argv[1:])
+print(time.process_time() - begin, file=sys.stderr)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, file=sys.stderr)
+"""
+
+
+class Measured(NamedTuple):
+    """Seconds of CPU of a process, those after it has imported everything, peak MB, its output."""
+
+    whole: float
+    work: float
+    memory: float
+    output: str
+
+
+def measured(command: list[str], source: Path) -> Measured:
+    """Run a command with the code of a version."""
     environment = {**os.environ, "PYTHONPATH": str(source), "OMP_NUM_THREADS": "1"}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    program = (
-        "import resource, sys; from ccat.cli import main; main(sys.argv[1:]); "
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
-    )
     done = subprocess.run(
-        [sys.executable, "-c", program, *command], env=environment, capture_output=True, text=True
+        [sys.executable, "-c", _PROGRAM, *command],
+        check=False,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:
         raise SystemExit(done.stderr)
-    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return seconds, int(done.stderr.split()[-1]) / 1024, done.stdout
+    whole = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    work, memory = map(float, done.stderr.split()[-2:])
+    return Measured(whole, work, memory, done.stdout)
 
 
 def compare(runs: list[str], commands: list[str], against: Path | None, rounds: int) -> None:
@@ -138,22 +161,26 @@ def compare(runs: list[str], commands: list[str], against: Path | None, rounds: 
     for name in commands:
         with tempfile.TemporaryDirectory() as folder:
             filled = [part.replace("{folder}", folder) for part in COMMANDS[name]]
-            command = [
-                one for part in filled for one in (runs if part == "{runs}" else [part])
-            ]
-            measured = [[timed(command, source) for source in sources] for _ in range(rounds)]
-        each = [list(zip(*column, strict=True)) for column in zip(*measured, strict=True)]
-        ours = each[0]
-        text = f"{name}: {statistics.median(ours[0]):.2f} s, {max(ours[1]):.0f} MB"
-        if against is not None:
-            ratios = [both[1][0] / both[0][0] for both in measured]
-            same = name != "evaluate" or json.loads(ours[2][0]) == json.loads(each[1][2][0])
-            text += (
-                f"; the other {statistics.median(each[1][0]):.2f} s, {max(each[1][1]):.0f} MB, "
-                f"{statistics.median(ratios):.1f} times ({min(ratios):.1f} to {max(ratios):.1f})"
-            )
-            text += "" if name != "evaluate" else f"; the same JSON: {same}"
-        print(text)
+            command = [one for part in filled for one in (runs if part == "{runs}" else [part])]
+            taken = [[measured(command, source) for source in sources] for _ in range(rounds)]
+        print(f"{name}: {_said([each[0] for each in taken])}")
+        if against is None:
+            continue
+        print(f"  the other: {_said([each[1] for each in taken])}")
+        ratios = [other.work / ours.work for ours, other in taken]
+        text = f"  {statistics.median(ratios):.1f} times the work"
+        print(f"{text} ({min(ratios):.1f} to {max(ratios):.1f})", end="")
+        ours, other = (one.output for one in taken[0])
+        same = ours == other if name != "evaluate" else json.loads(ours) == json.loads(other)
+        print(f"; the same output: {same}")
+
+
+def _said(taken: list[Measured]) -> str:
+    whole, work = (
+        statistics.median(getattr(one, name) for one in taken) for name in ("whole", "work")
+    )
+    memory = max(one.memory for one in taken)
+    return f"{whole:.2f} s, {work:.2f} s of them after imports, {memory:.0f} MB"
 
 
 def main() -> None:

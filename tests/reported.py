@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 from synthetic import L2_3, run_outcomes
 
+from ccat.evaluation.confusion import attacked_answers
 from ccat.evaluation.evaluate import evaluate
 from ccat.evaluation.groups import pooled_answers
 from ccat.evaluation.results import Group, Picture, RunOutcomes
@@ -27,7 +28,8 @@ def pictures(outcomes: RunOutcomes, group: Group, count: int) -> list[Picture]:
     g = np.random.default_rng(1)
     image = g.random((1, 28, 28)).astype(np.float32)
     clean = outcomes.clean[group.judge]
-    worst, by = pooled_answers(outcomes, group)
+    errors = group.condition.on_errors
+    worst, by = (attacked_answers if errors else pooled_answers)(outcomes, group)
     noise = group.condition.on_noise
     return [
         Picture(

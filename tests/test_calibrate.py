@@ -1,5 +1,6 @@
 """`ccat calibrate` and `ccat.load` of runs: thresholds are chosen, stored, and outlive the data."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import ccat
 from ccat import DataUnavailableError, Detection
 from ccat.cli import main
 from ccat.errors import PipelineError
+from ccat.rejection import Calibration
 from ccat.runs import Run, RunError
 
 
@@ -176,6 +178,31 @@ def test_thresholds_outlive_the_data(run: Run, capsys: pytest.CaptureFixture[str
     assert -1 in ccat.load(run.path, tau=0.9).predict(x)
     with pytest.raises((ValueError, DataUnavailableError), match=r"data\.npz"):
         ccat.load(run.path, tpr=0.7)
+
+
+@pytest.mark.parametrize("asked", [("--tpr", "0.9"), ("--risk", "0.05", "--confidence", "0.9")])
+def test_a_threshold_that_does_not_follow_from_the_calibration_images_is_refused(
+    asked: tuple[str, ...], run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    says(capsys, "calibrate", "shapes", *asked)
+    stored = run.classifier.read()
+    assert stored is not None
+    assert "every file is as it was written" in says(capsys, "verify", "shapes")
+    chosen = stored.chosen
+    for change, message in (
+        ({"tau": chosen.tau * 0.99}, f"follows τ = {chosen.tau:.6g}: `ccat calibrate"),
+        ({"rejected": chosen.rejected + 5}, f"images {chosen.rejected} are rejected"),
+        ({"images": chosen.images + 1}, f"of the {chosen.images} calibration images"),
+    ):
+        run.classifier.save(replace(stored, chosen=replace(chosen, **change)))
+        assert message in says(capsys, "verify", "shapes", error=True)
+    other = replace(stored.others[-1], tau=0.123)
+    run.classifier.save(replace(stored, others=(other,)))
+    assert "τ = 0.123 keeps" in says(capsys, "verify", "shapes", error=True)
+    run.classifier.save(replace(stored, chosen=Calibration(0.123)))
+    assert "every file" in says(capsys, "verify", "shapes"), "given, and following from nothing"
+    run.classifier.save(replace(stored, chosen=replace(chosen, tau=0.123), elsewhere=True))
+    assert "every file" in says(capsys, "verify", "shapes"), "images from elsewhere chose it"
 
 
 def test_a_damaged_file_of_thresholds_is_named(

@@ -24,16 +24,10 @@ from ccat.evaluation.compare import by_recipe, compare
 from ccat.evaluation.difference import difference
 from ccat.evaluation.evaluate import evaluate
 from ccat.evaluation.groups import pooled_outcome
-from ccat.evaluation.intervals import (
-    REPLICATES,
-    Estimate,
-    clopper_pearson,
-    percentiles,
-    resampled_thresholds,
-    resamples,
-)
+from ccat.evaluation.intervals import Estimate, clopper_pearson, percentiles
 from ccat.evaluation.metrics import Outcome
 from ccat.evaluation.rates import ERROR
+from ccat.evaluation.resampling import REPLICATES, resampled, resampled_thresholds, resamples
 from ccat.report import (
     comparison_table,
     seeds_table,
@@ -127,7 +121,7 @@ def test_runs_that_are_equally_good_are_seldom_told_apart() -> None:
         g = np.random.default_rng(seed)
         one, other = (Outcome(g.random(300) < 0.3, g.random(300)) for _ in range(2))
         counts, taus = resamples(300, seed), np.full(REPLICATES, 0.2)
-        drawn = [ERROR(each).resampled(counts, taus) for each in (one, other)]
+        drawn = resampled([ERROR(each) for each in (one, other)], counts, taus)
         first, second = (
             partial(percentiles, ERROR(each), 0.2, values)
             for each, values in zip((one, other), drawn, strict=True)

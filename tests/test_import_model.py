@@ -91,6 +91,35 @@ def not_finite() -> nn.Module:
     return model
 
 
+class Noise(nn.Module):
+    """Adds noise to logits, in evaluation mode as well."""
+
+    loudness = 0.0
+
+    def forward(self, logits: torch.Tensor) -> torch.Tensor:
+        return logits + self.loudness * torch.randn_like(logits)
+
+
+def noisy() -> nn.Module:
+    return nn.Sequential(bright(), Noise())
+
+
+def test_a_randomised_model_is_neither_imported_nor_attacked(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = "the model answers the same images differently each time"
+    bring = [BRIGHT.replace("bright", "noisy") if one == BRIGHT else one for one in IMPORT]
+    monkeypatch.setattr(Noise, "loudness", 5.0)
+    assert f"test_import_model:noisy: {said}" in says(capsys, *bring, error=True)
+    assert not (here / "runs/b").exists()
+    monkeypatch.setattr(Noise, "loudness", 1e-7)
+    main(bring)
+    monkeypatch.setattr(Noise, "loudness", 5.0)
+    found = says(capsys, "attack", "b", *FEW, *ATTACK, error=True)
+    assert f"nothing was attacked: {said}" in found
+    assert not (here / "runs/b/attempts").exists()
+
+
 def test_a_model_of_ones_own_is_attacked_in_one_command(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

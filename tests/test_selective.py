@@ -15,13 +15,9 @@ from ccat.evaluation.at_coverage import COVERAGES, chosen
 from ccat.evaluation.confusion import attacked_answers, confusion
 from ccat.evaluation.evaluate import evaluate
 from ccat.evaluation.groups import headline, pooled_answers
-from ccat.evaluation.intervals import (
-    clopper_pearson,
-    resampled_coverages,
-    resampled_thresholds,
-    resamples,
-)
+from ccat.evaluation.intervals import clopper_pearson
 from ccat.evaluation.rates import COVERAGE, ERROR
+from ccat.evaluation.resampling import resampled_coverages, resampled_thresholds, resamples
 from ccat.evaluation.results import Answers, ClassAnswers, RunOutcomes
 from ccat.evaluation.selective import risk_coverage
 
@@ -283,7 +279,11 @@ def test_rates_by_class_are_those_of_its_images_alone() -> None:
 def test_errors_in_the_matrix_are_those_that_the_robust_error_counts(seed: int, tau: float) -> None:
     m = detected(run_outcomes(seed, images=60, attacked=40))
     for group in m.groups[:2]:
-        answers = attacked_answers(m, group)
+        answers, by = attacked_answers(m, group)
+        for n, whose in enumerate(by):
+            every = m.clean if whose < 0 else m.attempts[whose].answers
+            assert answers.predicted[n] == every[group.judge].predicted[n]
+            assert answers.outcome.score[n] == every[group.judge].outcome.score[n]
         counted = answers.outcome.wrong & (answers.outcome.score >= tau)
         assert (counted == (headline(m, group).part >= tau)).all()
         assert (answers.outcome.wrong == (answers.predicted != m.labels[:40])).all()

@@ -122,7 +122,8 @@ def about(path: Path) -> dict[str, Any]:
         ValueError: It is not a sealed file, or what it says was changed.
     """
     size = int.from_bytes(read_plain(path, first=8), "little")
-    return _said(read_plain(path, first=8 + min(size, _MOST_HEADER + 1)))[0]
+    header, _ = _parts(read_plain(path, first=8 + min(size, _MOST_HEADER + 1)))
+    return _said(header)[0]
 
 
 def unpack(content: bytes) -> tuple[Tensors, dict[str, Any]]:
@@ -134,8 +135,8 @@ def unpack(content: bytes) -> tuple[Tensors, dict[str, Any]]:
     from safetensors import SafetensorError  # noqa: PLC0415
     from safetensors.torch import load  # noqa: PLC0415 (imports torch)
 
-    said, expected = _said(content)
-    _, data = _parts(content)
+    header, data = _parts(content)
+    said, expected = _said(header)
     if sha256(data).hexdigest() != expected:
         raise ValueError("its content is not what was written")
     try:
@@ -144,9 +145,8 @@ def unpack(content: bytes) -> tuple[Tensors, dict[str, Any]]:
         raise ValueError(str(broken)) from broken
 
 
-def _said(content: bytes) -> tuple[dict[str, Any], str]:
+def _said(header: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """Return what the header says, verified, and the digest that the data must have."""
-    header, _ = _parts(content)
     metadata = header.get("__metadata__")
     text = metadata.get(_ENTRY) if isinstance(metadata, dict) else None
     said = parse_json(text) if isinstance(text, str) else None

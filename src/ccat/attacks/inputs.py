@@ -95,6 +95,18 @@ def require_classes(logits: Tensor, labels: Tensor) -> None:
             )
 
 
+def require_same_answers(one: Tensor, two: Tensor) -> None:
+    """Raise ValueError if logits of the same images, computed twice, are not the same.
+
+    What rounding changes from one call to the next is the same.
+    """
+    if not one.equal(two) and (one - two).abs().max() > 1e-3 * one.abs().max():
+        raise ValueError(
+            "the model answers the same images differently each time: attacks on it would be too "
+            "weak to be believed"
+        )
+
+
 def require_model(model: nn.Module, x: Tensor) -> None:
     """Raise ValueError unless the model is a module of the images' type and device."""
     if not isinstance(model, nn.Module):

@@ -7,10 +7,11 @@ definition of every metric, `metrics` the same as plain functions:
     tau = threshold(calibration, tpr=0.99)
     ROBUST_ERROR(clean, worst(clean, attempts)).at(tau)
 
-`intervals` says how sure a rate is. `results` are the types that the other rooms fill in and
-read: `evaluate` turns `RunOutcomes` into an `Evaluation` at a threshold, `compare` pairs two runs
-image by image. `promise` chooses a threshold with a promised risk, and `watch` compares the
-rejection rate in use with the calibrated one. `proposition` solves the paper's Proposition 1.
+`intervals` says how sure a rate is, by the resamples of `resampling`. `results` are the types that
+the other rooms fill in and read: `evaluate` turns `RunOutcomes` into an `Evaluation` at a
+threshold, `compare` pairs two runs image by image. `promise` chooses a threshold with a promised
+risk, and `watch` compares the rejection rate in use with the calibrated one. `proposition` solves
+the paper's Proposition 1.
 """
 
 from ccat.evaluation import metrics

@@ -28,23 +28,25 @@ def confusion(labels: Integers, answers: Answers, tau: float, classes: int) -> I
     return counts.reshape(classes, classes + 1).astype(np.int64)
 
 
-def attacked_answers(run: RunOutcomes, group: Group) -> Answers:
-    """Return the answer to each attacked image that counts in RErr, at any τ.
+def attacked_answers(run: RunOutcomes, group: Group) -> tuple[Answers, Integers]:
+    """Return the answer to each attacked image that counts in RErr, at any τ, and whose it is.
 
     It is the answer in the worst case; but where the clean image is wrong already, and more
     confidently than any attempt left it, an attacker leaves it as it is. An answer is then wrong
-    and accepted exactly where RErr counts an error.
+    and accepted exactly where RErr counts an error. The number of the attempt is −1 where it is the
+    answer to the clean image.
     """
-    worst, _ = pooled_answers(run, group)
+    worst, by = pooled_answers(run, group)
     clean = run.clean[group.judge][: len(worst.predicted)]
     keep = clean.outcome.wrong & (clean.outcome.score > worst.outcome.score)
-    return Answers(
+    answers = Answers(
         np.where(keep, clean.predicted, worst.predicted),
         Outcome(
             worst.outcome.wrong | keep,
             np.where(keep, clean.outcome.score, worst.outcome.score),
         ),
     )
+    return answers, np.where(keep, -1, by)
 
 
 def by_class(run: RunOutcomes, answers: Answers, tau: float) -> tuple[ClassAnswers, ...]:
@@ -82,16 +84,15 @@ def class_rates(
         counts: How often each resample holds each image, (B, N), as for rates over all classes.
     """
     names = _names(run.classes, run.labels, run.clean_answers)
-    clean, numbers = run.clean_answers.outcome, np.unique(run.labels)
-    masks = [run.labels == number for number in numbers]
-    levels = [rate(clean).among(mask) for mask in masks for rate in rates.CLASS_RATES]
-    found = iter(bootstrap(levels, tau, counts, taus))
-    return tuple(
-        ClassRates(
-            names[number], int(mask.sum()), {rate.name: next(found) for rate in rates.CLASS_RATES}
-        )
-        for number, mask in zip(numbers, masks, strict=True)
-    )
+    clean, found = run.clean_answers.outcome, []
+    for number in np.unique(run.labels):
+        rows = np.flatnonzero(run.labels == number)
+        examples, drawn = Outcome(clean.wrong[rows], clean.score[rows]), counts[:, rows]
+        levels = [rate(examples) for rate in rates.CLASS_RATES]
+        estimates = zip(rates.CLASS_RATES, bootstrap(levels, tau, drawn, taus), strict=True)
+        by_name = {rate.name: estimate for rate, estimate in estimates}
+        found.append(ClassRates(names[number], len(rows), by_name))
+    return tuple(found)
 
 
 def _names(classes: Sequence[str], labels: Integers, answers: Answers) -> list[str]:

@@ -91,7 +91,7 @@ def evaluate(
         at = _Threshold(chosen_tau, resampled_thresholds(run.calibration, tpr, seed), seed)
     else:
         at = _Threshold(tau, np.full(REPLICATES, float(tau)), seed)
-    clean = run.clean_answers.outcome
+    clean, (worst, unseen) = run.clean_answers.outcome, _over_threats(run, at)
     return Evaluation(
         run=run.run,
         method=run.method,
@@ -107,8 +107,8 @@ def evaluate(
         confusion=by_class(run, run.clean_answers, at.tau),
         classes=class_rates(run, at.tau, at.taus, resamples(len(clean), seed)),
         attacks=tuple(_under_attack(run, group, at) for group in run.groups),
-        worst=_worst(run, at),
-        unseen=_unseen(run, at),
+        worst=worst,
+        unseen=unseen,
         corruptions=under_corruption(run, at.tau),
         certificates=tuple(_certified(run, condition, at) for condition in run.certified),
         notes=run.notes,
@@ -136,7 +136,7 @@ def _under_attack(run: RunOutcomes, group: Group, at: _Threshold) -> UnderAttack
         selective=_selective(run, group, at.seed),
         confusion=()
         if group.condition.on_noise
-        else by_class(run, attacked_answers(run, group), at.tau),
+        else by_class(run, attacked_answers(run, group)[0], at.tau),
     )
 
 
@@ -246,28 +246,28 @@ def _certified(run: RunOutcomes, condition: "Condition", at: _Threshold) -> Cert
     )
 
 
-def _unseen(run: RunOutcomes, at: _Threshold) -> dict[str, Pooled]:
-    """Return the worst case over everything not seen, then without each condition of several."""
-    groups = [group for group in run.groups if group.condition.on_errors and not group.seen]
-    found = {}
-    for left_out in [None, *(groups if len(groups) > 1 else ())]:
-        name = left_out.condition.title if left_out else ALL
-        pooled = _together(name, run, [one for one in groups if one is not left_out], at)
-        if pooled is not None:
-            found[name] = pooled
-    return found
+def _over_threats(run: RunOutcomes, at: _Threshold) -> tuple[Pooled | None, dict[str, Pooled]]:
+    """Return the worst case over all threats on test images, and over those not seen.
+
+    The latter over everything not seen, then without each condition of several. There is none
+    without attempts, or without one judge.
+    """
+    every = [group for group in run.groups if group.condition.on_errors] * run.shared_judge
+    unseen = [group for group in every if not group.seen]
+    parts = {ALL: unseen} if unseen else {}
+    if len(unseen) > 1:
+        parts |= {
+            left_out.condition.title: [group for group in unseen if group is not left_out]
+            for left_out in unseen
+        }
+    named = [(name, _together(groups)) for name, groups in parts.items()]
+    if not every:
+        return None, {}
+    worst, *others = _pooled([("worst case", _together(every)), *named], run, at)
+    return worst, {one.name: one for one in others}
 
 
-def _worst(run: RunOutcomes, at: _Threshold) -> Pooled | None:
-    """Return the worst case over all threats on test images, seen or not."""
-    groups = [group for group in run.groups if group.condition.on_errors]
-    return _together("worst case", run, groups, at)
-
-
-def _together(name: str, run: RunOutcomes, groups: list[Group], at: _Threshold) -> Pooled | None:
-    """Return the worst case over several conditions; None without any, or without one judge."""
+def _together(groups: Sequence[Group]) -> Group:
+    """Return one group of the attempts of several."""
     members = {member for group in groups for member in group.members}
-    if not run.shared_judge or not members:
-        return None
-    (found,) = _pooled([(name, replace(groups[0], members=tuple(sorted(members))))], run, at)
-    return found
+    return replace(groups[0], members=tuple(sorted(members)))

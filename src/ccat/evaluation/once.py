@@ -21,7 +21,7 @@ def once(
     kept: WeakKeyDictionary[RunOutcomes, dict[Any, T]] = WeakKeyDictionary()
 
     @wraps(function)
-    def called(run: RunOutcomes, *args: P.args, **kwargs: P.kwargs) -> T:
+    def called(run: RunOutcomes, /, *args: P.args, **kwargs: P.kwargs) -> T:
         known = kept.setdefault(run, {})
         key = (args, tuple(kwargs.items()))
         if key not in known:

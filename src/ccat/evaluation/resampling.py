@@ -17,7 +17,8 @@ from ccat.evaluation.outcome import Floats, Integers, Outcome, exact, place
 from ccat.evaluation.rates import Levels
 
 REPLICATES = 1000
-_ROWS = 100  # resamples in one product, whose memory they bound
+_ROWS = 100  # resamples in one product
+_MOST = 1 << 22  # numbers in memory at a time, of the products
 _EXACT = 1 << 24  # up to so many examples single precision counts exactly
 
 
@@ -110,12 +111,24 @@ def _place(arrays: dict[bytes, Floats], levels: Floats) -> int:
 def _drawn(arrays: Floats, counts: NDArray[np.integer[Any]], taus: Floats) -> Floats:
     """Return how many of the drawn examples reach τ, for each array in each resample, (M, B)."""
     kind = np.float32 if counts.shape[1] < _EXACT else np.float64
-    found = np.empty((len(arrays), len(taus)))
     order = np.argsort(taus, kind="stable")
-    distinct, first = np.unique(taus[order], return_index=True)
-    for tau, together in zip(distinct, np.split(order, first[1:]), strict=True):
-        reach = (arrays >= tau).astype(kind)
-        for begin in range(0, len(together), _ROWS):
-            rows = together[begin : begin + _ROWS]
-            found[:, rows] = reach @ counts[rows].astype(kind).T
-    return found
+    found, pieces = np.empty((len(arrays), len(taus))), _pieces(taus[order])
+    step = max(1, _MOST // ((len(arrays) + _ROWS) * counts.shape[1]))
+    for some in (pieces[n : n + step] for n in range(0, len(pieces), step)):
+        begin, end = some[0].start, some[-1].stop
+        ordered = counts[order[begin:end]].astype(kind)
+        thresholds = taus[order[[piece.start for piece in some]]]
+        reach = (arrays >= thresholds[:, None, None]).astype(kind)
+        for piece, mine in zip(some, reach, strict=True):
+            found[:, piece] = mine @ ordered[piece.start - begin : piece.stop - begin].T
+    return found[:, np.argsort(order, kind="stable")]
+
+
+def _pieces(ascending: Floats) -> list[slice]:
+    """Return slices of at most `_ROWS` equal thresholds each."""
+    ends = [*np.flatnonzero(ascending[1:] != ascending[:-1]) + 1, len(ascending)]
+    return [
+        slice(begin, min(begin + _ROWS, end))
+        for first, end in zip([0, *ends[:-1]], ends, strict=True)
+        for begin in range(first, end, _ROWS)
+    ]

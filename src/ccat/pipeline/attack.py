@@ -32,6 +32,7 @@ from ccat.attacking.copies import Compile, Fast, Gradients, decide, require_aske
 from ccat.attacking.forecast import Forecast, fitting_batch, forecast
 from ccat.attacking.rest import TPR as REST_TPR
 from ccat.attacking.rest import USUAL as USUAL_TPR
+from ccat.attacks.inputs import require_same_answers
 from ccat.data import calibration_size, counted, data_digest, split_of
 from ccat.engine import Engine, Local, one_thread
 from ccat.errors import PipelineError
@@ -191,7 +192,10 @@ def _try_out(run: Run, cases: Sequence[Case], device: str, rest: Rest) -> None:
     images = counted(run.recipe.dataset)[:1]
     pool = split_of(run.recipe.dataset, "train")[:BLOCK]
     target = target_with(run, device, pool, 1, rest.enough, rest.tau)
+    few = counted(run.recipe.dataset)[:8].floats().to(device)
     try:
+        with torch.no_grad():
+            require_same_answers(target.model(few), target.model(few))
         try_out(target, list(dict.fromkeys(cases)), images.floats().to(device), images.y.to(device))
     except ValueError as wrong:
         raise PipelineError(f"nothing was attacked: {wrong}") from wrong

@@ -4,9 +4,13 @@ The threshold is chosen on the last test images of the run's data, which are att
 images of one's own.
 """
 
+import math
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
 
 from ccat.attacking.rest import USUAL
 from ccat.data import Images, calibration_size, class_count, names_of_classes, split_of
@@ -16,12 +20,13 @@ from ccat.evaluation.metrics import Outcome
 from ccat.evaluation.outcome import highest_tpr
 from ccat.evaluation.promise import NoPromise
 from ccat.rejection import Calibration, Confidence, Rejecting
-from ccat.rejection.calibration import given, keeping, promising
+from ccat.rejection.calibration import given, keeping, logit, promising
 from ccat.rejection.rejecting import require_fit
 from ccat.runs import Run
 from ccat.runs.classifier import Thresholds
 
 TPRS = (USUAL, 0.98, 0.95)  # that thresholds are stored for, and tables are made at
+_TOLERANCE = 1e-4  # of a score that is computed again, perhaps on another machine
 
 
 def classifier(run: Run, tpr: float | None = None, tau: float | None = None) -> Rejecting:
@@ -106,8 +111,56 @@ def calibrate(
     else:
         chosen = promising(outcome, risk, confidence)
     if isinstance(chosen, Calibration):
-        run.classifier.save(replace(about, chosen=chosen, others=_others(run, outcome)))
+        others = _others(run, outcome)
+        run.classifier.save(replace(about, chosen=chosen, others=others, elsewhere=on is not None))
     return chosen
+
+
+def threshold_problems(run: Run) -> Iterator[str]:
+    """Yield which stored thresholds do not follow from the run's calibration images.
+
+    Thresholds that someone gave, or that images from elsewhere chose, follow from nothing here.
+    """
+    stored = run.classifier.read()
+    if stored is None or stored.elsewhere:
+        return
+    outcome = scored(_with(run, stored, stored.chosen), calibration_images(run))
+    for one in (stored.chosen, *stored.others):
+        wrong = _unlike(run, one, outcome)
+        if wrong:
+            yield (
+                f"{run.path}: its stored threshold says that {one}; {wrong}: `ccat calibrate "
+                f"{run.path}` chooses it again"
+            )
+
+
+def _unlike(run: Run, stored: Calibration, outcome: Outcome) -> str:
+    """Return in what a stored threshold differs from the one that the images choose."""
+    if stored.chosen == "given" or stored.level is None:
+        return ""
+    try:
+        if stored.confidence is None:
+            again: Calibration | NoPromise = _keeping(run, outcome, stored.level)
+        else:
+            again = promising(outcome, stored.level, stored.confidence)
+    except ValueError as few:
+        return str(few)
+    if isinstance(again, NoPromise):
+        return "from the calibration images this cannot be promised"
+    odds = isinstance(run.rejection, Confidence)
+    cuts = [logit(one.tau) if odds else one.tau for one in (stored, again)]
+    if not math.isclose(*cuts, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE):
+        return f"from the calibration images follows τ = {again.tau:.6g}"
+    near = np.abs(outcome.score - cuts[0]) <= _TOLERANCE * (1 + np.abs(cuts[0]))
+    counts = [(one.images, one.rejected, one.wrong) for one in (stored, again)]
+    if stored.images != again.images or any(
+        abs(one - other) > near.sum() for one, other in zip(*counts, strict=True)
+    ):
+        return (
+            f"of the {again.images} calibration images {again.rejected} are rejected, and "
+            f"{again.wrong} are accepted and wrong"
+        )
+    return ""
 
 
 def calibration_images(run: Run) -> Images:

@@ -20,6 +20,7 @@ from ccat.attacks.external import checked_delta
 from ccat.data import counted, data_digest
 from ccat.data.images import to_floats
 from ccat.errors import PipelineError
+from ccat.evaluation.confusion import attacked_answers
 from ccat.evaluation.results import Answers, Group, Picture, RunOutcomes
 from ccat.objectives import lowest_confidence, other_class_confidence
 from ccat.pipeline.answers import judges_of, model_of, require_data
@@ -127,7 +128,7 @@ def pictures(run: Run, outcomes: RunOutcomes, group: Group, count: int) -> tuple
     except PipelineError:
         return ()
     images = counted(run.recipe.dataset)
-    count = min(count, len(worst.by))
+    worst, count = _counted(outcomes, group, worst), min(count, len(worst.by))
     x, y = (part[:count] for part in block_of(images.x, images.y, group.condition.source, 0))
     attacked = (x + worst.delta[:count]).clamp(0, 1)
     clean, found = outcomes.clean[group.judge], _answers(outcomes, group, worst)
@@ -143,6 +144,16 @@ def pictures(run: Run, outcomes: RunOutcomes, group: Group, count: int) -> tuple
         )
         for row in range(count)
     )
+
+
+def _counted(outcomes: RunOutcomes, group: Group, worst: Worst) -> Worst:
+    """The same perturbations, but none where the image itself is wrong and surer of it."""
+    if not group.condition.on_errors:
+        return worst
+    _, by = attacked_answers(outcomes, group)
+    kept = torch.from_numpy(by[: len(worst.by)] >= 0)
+    delta = torch.where(kept[:, None, None, None], worst.delta, 0)
+    return Worst(delta, worst.score, torch.where(kept, worst.by, NOBODY), worst.of)
 
 
 def _answers(outcomes: RunOutcomes, group: Group, worst: Worst) -> Answers:

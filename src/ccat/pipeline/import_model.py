@@ -7,10 +7,10 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ccat.attacks import PGD
-from ccat.attacks.inputs import require_logits
+from ccat.attacks.inputs import require_logits, require_same_answers
 from ccat.data import class_count, split_of
 from ccat.errors import PipelineError
 from ccat.models import Normalised, save_model
@@ -82,6 +82,8 @@ def _checked(
     try:
         with torch.no_grad():
             logits = module.to(device)(first.floats().to(device)).cpu()
+            few = first[:8].floats().to(device)
+            once, again = (module(few).cpu() for _ in range(2))
     except (RuntimeError, ValueError) as wrong:
         size = f"{channels}x{height}x{width}"
         raise PipelineError(
@@ -90,6 +92,7 @@ def _checked(
     require_logits(logits, first.y)
     if not logits.isfinite().all():
         raise PipelineError(f"{model} gives logits that are not finite on {dataset}'s test images")
+    _require_same(model, once, again)
     error = (logits.argmax(1) != first.y).double().mean().item()
     if error > 1 - 1.5 / classes:
         warnings.warn(
@@ -98,6 +101,13 @@ def _checked(
             stacklevel=2,
         )
     return module.cpu(), error
+
+
+def _require_same(model: str, once: Tensor, again: Tensor) -> None:
+    try:
+        require_same_answers(once, again)
+    except ValueError as random:
+        raise PipelineError(f"{model}: {random}") from random
 
 
 def _same(run: Run, module: nn.Module) -> bool:

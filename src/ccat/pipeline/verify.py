@@ -15,6 +15,7 @@ from ccat.evaluation.results import RunOutcomes
 from ccat.models.predict import probabilities
 from ccat.pipeline.answers import clean_probabilities, judges_of
 from ccat.pipeline.benchmark import card_problems
+from ccat.pipeline.classifier import threshold_problems
 from ccat.pipeline.collect import collect
 from ccat.pipeline.examples import kept_perturbations
 from ccat.progress import Progress
@@ -50,6 +51,7 @@ def verify(run: Run, sample: int, device: str, progress: Progress) -> tuple[list
             progress(done, len(outcomes.groups), group.condition.title)
         found += _certificates(run, outcomes, sample, device)
         found += _resting(run, outcomes)
+        found += threshold_problems(run)
         found += card_problems(run, outcomes)
     except (RunError, PipelineError, ValueError) as damaged:
         return [*found, str(damaged)], 0

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ccat.evaluation import rates
 from ccat.evaluation.certified import between
+from ccat.evaluation.confusion import attacked_answers
 from ccat.evaluation.groups import pooled_answers, pooled_outcome, told_apart
 from ccat.evaluation.rates import COVERAGE, FPR, TPR, Levels, Rate, rates_of, successful
 from ccat.evaluation.results import Answers, Evaluation, Group, Picture, RunOutcomes
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from ccat.threats import Condition
 
 
-_NOBODY = 65535  # in place of the number of an attempt: none succeeded
+_NOBODY = 65535  # in place of the number of an attempt: the image itself is the worst
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,10 +114,10 @@ def _run(section: Section, arrays: _Arrays) -> dict[str, Any]:
 
 def _attacked(run: RunOutcomes, group: Group, arrays: _Arrays) -> dict[str, Any]:
     clean, adversarial = pooled_outcome(run, group)
-    answers, by = pooled_answers(run, group)
+    errors = group.condition.on_errors
+    answers, by = (attacked_answers if errors else pooled_answers)(run, group)
     positives, negatives = told_apart(run, group)
     roc = None
-    errors = group.condition.on_errors
     if errors and successful(clean, adversarial).any():
         levels = {"x": FPR(clean, adversarial), "y": TPR(clean)}
         roc = {axis: arrays.levels(one) for axis, one in levels.items()}

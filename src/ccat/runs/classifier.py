@@ -23,12 +23,14 @@ class Thresholds:
         classes: The names of the classes, in the order of their labels.
         chosen: The threshold that decides.
         others: Thresholds for other true positive rates.
+        elsewhere: True if other images than the run's calibration images chose them.
     """
 
     shape: tuple[int, ...]
     classes: tuple[str, ...]
     chosen: Calibration
     others: tuple[Calibration, ...] = ()
+    elsewhere: bool = False
 
     def at(self, tpr: float) -> Calibration | None:
         """Return the stored threshold for a true positive rate, None if there is none."""

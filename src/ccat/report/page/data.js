@@ -2,7 +2,7 @@
 // The data of the page, and the two things that are done with it: counting levels, and rounding.
 
 const data = JSON.parse(document.getElementById("data").textContent);
-const NOBODY = 65535; // in place of the number of an attempt: none succeeded
+const NOBODY = 65535; // in place of the number of an attempt: the image itself
 
 function decoded(text, kind) {
   const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));

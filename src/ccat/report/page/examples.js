@@ -21,7 +21,7 @@ function card(run, key, one) {
     element("div", { textContent: one.answer ? `${what}: taken for ${answer(one.answer)}` : what }),
     element(
       "div", {},
-      found ? `attacked: ${answer(one.attackedAnswer)}, ` : "no attempt succeeded: ",
+      found ? `attacked: ${answer(one.attackedAnswer)}, ` : "the image itself is the worst: ",
       element("span", { className: `outcome ${kind}`, textContent: words }),
     ),
   );
@@ -56,7 +56,7 @@ function rowsOf(run, key) {
     worst.predicted[n],
     worst.score[n],
     verdict(run, key, n)[0],
-    attempt === NOBODY ? "none succeeded" : run.attempts[attempt],
+    attempt === NOBODY ? "none, the image itself" : run.attempts[attempt],
   ]);
 }
 function showExamples() {
