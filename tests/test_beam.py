@@ -94,6 +94,15 @@ def test_smoothing_tends_to_the_rectifier_and_ends_with_its_context() -> None:
         assert (soft - z.clamp_min(0)).abs().max() <= most + 1e-6
         assert (soft > 0).all() or width < 1e-2
     assert torch.relu(z).equal(z.clamp_min(0))
+    inputs = z.double().requires_grad_()
+    scale = 0.5 * z.double().square().mean(1, keepdim=True).sqrt()
+    with smoothed(0.5):
+        soft = torch.relu(inputs)
+    expected = scale * functional.softplus(inputs / scale)
+    torch.testing.assert_close(soft, expected)
+    weight = torch.randn(z.shape, generator=seeded(1), dtype=torch.float64)
+    slopes = [torch.autograd.grad((one * weight).sum(), inputs)[0] for one in (soft, expected)]
+    torch.testing.assert_close(*slopes, rtol=1e-6, atol=1e-7)
     one, other = z.clone(), z.clone()
     other[1:] *= 100
     with smoothed(0.5):

@@ -130,7 +130,7 @@ def test_l1_and_l2_agree_with_a_root_finder(threat: L1 | L2, kind: str) -> None:
 
 @pytest.mark.parametrize("threat", [L1(4.0), L2(1.5)])
 def test_l1_and_l2_of_one_large_entry_and_of_rows_of_very_different_scale(threat: L1 | L2) -> None:
-    """A search moves one entry by ε, far beyond its wall; other rows change nothing, bit for bit."""
+    """A search moves one entry by ε, far beyond its wall. Other rows change nothing, not a bit."""
     x, delta = images(5, "corners"), noise(5, 0.05)
     delta[:, 0, 0, 0] += threat.epsilon
     delta[1] *= 1e3

@@ -81,6 +81,8 @@ def pose(target: Target, case: Case, x: Tensor, y: Tensor) -> Problem:
         ValueError: If the case's objective knows a detector and the target has none.
     """
     model, objective = target.copied(target.model, x), case.objective
+    if model is not target.model:
+        model.eval()  # or what was replaced in the copy would change its mode for every pass
     first = other_class_confidence if isinstance(objective, Aware) else objective
     about = (case.threat, first, target.pool, target.batch, target.pool_labels)
     problem = replace(Problem.of(model, x, y, *about), tau=target.tau, model=eager_of(model))

@@ -75,7 +75,6 @@ class APGD(Attack):
         The step begins with the diameter of the ball, in a frame with that of the box, and is
         halved at checkpoints.
         """
-        project = problem.threat.project
         now, gradient = problem.value_and_grad(delta)
         found, best_gradient, before = now, gradient, now.delta
         step = torch.full_like(
@@ -90,11 +89,12 @@ class APGD(Attack):
         last = 0
         for iteration in range(1, self.iterations + 1):
             ascent = problem.threat.ascent(gradient, problem.images(now))
-            ahead = project(problem.x, now.delta + _per_image(step) * ascent) - now.delta
-            inertia = _INERTIA if iteration > 1 else 1.0
-            move = inertia * ahead + (1 - inertia) * (now.delta - before)
+            ahead = problem.project(torch.addcmul(now.delta, _per_image(step), ascent))
+            if iteration > 1:  # the inertia's share of this step, the rest of the last one
+                ahead.mul_(_INERTIA).add_(now.delta, alpha=2 * (1 - _INERTIA))
+                ahead.sub_(before, alpha=1 - _INERTIA)
             before = now.delta
-            trial, gradient = _look(problem, now.delta + move, iteration == self.iterations)
+            trial, gradient = _look(problem, ahead, iteration == self.iterations)
             rises += trial.value > now.value
             now = trial
             best_gradient = pick(trial.value > found.value, gradient, best_gradient)

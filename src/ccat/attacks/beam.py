@@ -6,7 +6,9 @@ not die where the model is unsure. Nothing is random.
 Shapes: candidates M = N × count, ordered by example; owner (M,), the example of each.
 """
 
+import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
@@ -16,7 +18,7 @@ from ccat.attacks.found import Found, best, improve_rows
 from ccat.attacks.passes import Counts
 from ccat.attacks.problem import Problem
 from ccat.attacks.protocol import Attack
-from ccat.attacks.random_search import require_pool
+from ccat.attacks.random_search import AT_ONCE, Going, require_pool
 from ccat.checks import require_count, require_number
 from ccat.threats import L1, L2, Frame, Linf, Threat
 
@@ -81,14 +83,18 @@ class Beam(Attack):
         """Climb from the projections of the nearest images of the pool."""
         assert problem.pool is not None
         order = _nearest(problem, min(self.nearest, len(problem.pool)))
-        search, values = problem.search(), []
-        for column in order.T:
-            trial = search.evaluate(problem.pool[column].to(problem.x) - problem.x)
-            found = best(found, trial)
-            values.append(trial.value)
+        going, first = Going(problem), 0
+        values = found.value.new_full(order.shape, -math.inf)
+        while first < order.shape[1] and not going.over(found):
+            columns = slice(first, first + going.copies)
+            near = order.index_select(0, going.rows)[:, columns].T
+            part = going.part if len(near) == going.copies else going.repeated(len(near))
+            trial = part.evaluate(problem.pool[near.flatten()].to(part.x) - part.x)
+            found = going.improve(found, trial)
+            values[going.rows, columns] = trial.value.view(near.shape).T
+            first = columns.stop
         count = min(self.rounds[0][0], order.shape[1])
-        chosen = torch.stack(values, 1).topk(count).indices
-        images = problem.pool[order.gather(1, chosen).flatten()].to(problem.x)
+        images = problem.pool[order.gather(1, values.topk(count).indices).flatten()].to(problem.x)
         owner = _owners(problem, count)
         return self._halving(problem, found, images - problem.x[owner], owner, None)
 
@@ -110,16 +116,21 @@ class Beam(Attack):
         """Return the best that candidates reach when ever fewer of them climb ever longer."""
         value = torch.zeros_like(delta[:, 0, 0, 0])
         for number, (count, iterations) in enumerate(self.rounds):
+            going = (found.value < problem.most)[owner]
             if number:
-                going = _best_of_each(value, owner, count) & (found.value < problem.most)[owner]
-                delta, owner = delta[going], owner[going]
-                target = None if target is None else target[going]
+                going &= _best_of_each(value, owner, count)
+            delta, owner = delta[going], owner[going]
+            target = None if target is None else target[going]
             if len(owner) == 0:
                 break
             part = problem.take(owner)
             aim = part if target is None else part.towards(target)
             smooth = 0.0 if number else self.smooth
-            delta = _climbed(aim, delta, owner, len(found.value), iterations, smooth)
+            climbs = [
+                partial(_climbed, aim.take(some), delta[some], owner[some], iterations, smooth)
+                for some in _groups(owner)
+            ]
+            delta = torch.cat(problem.passes.side_by_side(climbs))
             candidates = part.evaluate(delta)
             value = candidates.value
             winner = _best_of_each(value, owner, 1)
@@ -129,7 +140,7 @@ class Beam(Attack):
 
 
 def _climbed(
-    problem: Problem, delta: Tensor, owner: Tensor, count: int, iterations: int, smooth: float
+    problem: Problem, delta: Tensor, owner: Tensor, iterations: int, smooth: float
 ) -> Tensor:
     """Return the best point that each candidate reaches.
 
@@ -143,23 +154,39 @@ def _climbed(
         done = iteration / iterations
         width = smooth * 0.01 ** (done / _SMOOTH) if done < _SMOOTH else 0.0
         if width:
-            delta = threat.project(problem.x, delta)
+            delta = search.project(delta)
             image = problem.x + delta
             gradient = search.probe_grad(image, width)
         else:
             now, gradient = search.value_and_grad(delta)
             delta, image = now.delta, search.images(now)
             found = now if found is None else best(found, now)
-        velocity = _MOMENTUM * velocity + (1 - _MOMENTUM) * threat.ascent(gradient, image)
-        delta = delta + (first + (_LAST_STEP - first) * done) * radius * velocity
+        velocity.mul_(_MOMENTUM).add_(threat.ascent(gradient, image), alpha=1 - _MOMENTUM)
+        step = (first + (_LAST_STEP - first) * done) * radius
+        delta = torch.add(delta, velocity, alpha=step)
         if found is not None and iteration % _EVERY == 0:
-            done_with = torch.zeros(count, dtype=torch.bool, device=owner.device)
-            done_with[owner[found.value >= problem.most]] = True
-            search.retire(done_with[owner])
+            enough = owner[found.value >= problem.most]
+            search.retire(torch.isin(owner, enough))
             if search.finished:
                 return found.delta
     last = search.evaluate(delta)
     return (last if found is None else best(found, last)).delta
+
+
+def _groups(owner: Tensor) -> list[Tensor]:
+    """Return the candidates (M,) in groups of about a pass, those of an example in one group.
+
+    All that a climb computes then stays in the processor's cache.
+    """
+    groups, size = [0], 0
+    counts = owner.unique_consecutive(return_counts=True)[1].tolist()
+    for count in counts:
+        if size and size + count > AT_ONCE:
+            groups.append(0)
+            size = 0
+        groups[-1] += count
+        size += count
+    return list(torch.arange(len(owner), device=owner.device).split(groups))
 
 
 def _nearest(problem: Problem, count: int) -> Tensor:

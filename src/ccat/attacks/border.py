@@ -6,10 +6,11 @@ import torch
 from torch import Generator, Tensor
 
 from ccat.attacks.apgd import APGD
-from ccat.attacks.found import Found, best, improve
+from ccat.attacks.found import Found, best
 from ccat.attacks.passes import Counts
 from ccat.attacks.problem import Problem
 from ccat.attacks.protocol import Attack
+from ccat.attacks.random_search import Going
 from ccat.checks import require_count
 from ccat.threats import Frame, Threat
 
@@ -43,14 +44,15 @@ class Border(Attack):
         found = problem.evaluate(torch.zeros_like(problem.x))
         for number in range(self.rounds):
             side = max(1, round(largest * (1 - number / self.rounds)))
-            search = problem.search()
-            search.retire(found.value >= problem.most)
+            going = Going(problem, 1)
             for _ in range(self.search):
-                window, colour = _window(problem.x, border, side, generator)
-                delta = torch.where(window, colour - problem.x, found.delta)
-                found = improve(found, search.evaluate(delta))
-                if search.finished:
+                draw, colour = _drawn(problem.x, generator)
+                if going.over(found):
                     return found
+                rows, x = going.rows, going.part.x
+                window = _window(draw.index_select(0, rows), border, side)
+                now, corner = found.delta.index_select(0, rows), colour.index_select(0, rows) - x
+                found = going.improve(found, going.part.evaluate(now.lerp(corner, window)))
             found = best(found, APGD(self.iterations).from_start(problem, found.delta, generator))
         return found
 
@@ -62,21 +64,26 @@ class Border(Attack):
         return isinstance(threat, Frame)
 
 
-def _window(x: Tensor, border: Tensor, side: int, generator: Generator) -> tuple[Tensor, Tensor]:
-    """Return a random window (N, 1, H, W) of each border, and a corner colour (N, C, 1, 1)."""
-    count, channels, height, width = x.shape
+def _drawn(x: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
+    """Return five numbers of U(0,1) per image (N, 5), and a corner colour (N, C, 1, 1)."""
+    count, channels = x.shape[:2]
+    shapes = ((count, 5), (count, channels, 1, 1))
+    draw, colour = (
+        torch.rand(shape, generator=generator, device=generator.device).to(x) for shape in shapes
+    )
+    return draw, (colour < 0.5).to(x)
 
-    def drawn(*shape: int) -> Tensor:
-        return torch.rand(shape, generator=generator, device=generator.device).to(x)
 
+def _window(draw: Tensor, border: Tensor, side: int) -> Tensor:
+    """Return a random window (N, 1, H, W) of each border, 1 inside it and 0 elsewhere."""
+    height, width = border.shape
     places = border.flatten().nonzero()[:, 0]
-    draw = drawn(count, 5)
     centre = places[(draw[:, 0] * len(places)).long().clamp_max(len(places) - 1)]
     tall, wide = (1 + (draw[:, n] * side).long() for n in (1, 2))
     top = centre // width - (draw[:, 3] * tall).long()
     left = centre % width - (draw[:, 4] * wide).long()
-    rows, columns = (torch.arange(n, device=x.device) for n in (height, width))
+    rows, columns = (torch.arange(n, device=draw.device) for n in (height, width))
     down = (rows >= top[:, None]) & (rows < (top + tall)[:, None])
     along = (columns >= left[:, None]) & (columns < (left + wide)[:, None])
-    window = (down[:, :, None] & along[:, None, :] & border)[:, None]
-    return window, (drawn(count, channels, 1, 1) < 0.5).to(x)
+    inside = down.to(draw)[:, None, :, None] * along.to(draw)[:, None, None, :]
+    return inside.mul_(border.to(draw))

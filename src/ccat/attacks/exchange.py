@@ -13,7 +13,14 @@ from ccat.attacks.found import Found, best, improve_rows
 from ccat.attacks.passes import Counts
 from ccat.attacks.problem import Problem
 from ccat.attacks.protocol import Attack
-from ccat.attacks.random_search import drawn_from_pool, require_pool
+from ccat.attacks.random_search import (
+    Going,
+    drawn_from_pool,
+    freed_for,
+    random_luck,
+    random_place,
+    require_pool,
+)
 from ccat.checks import require_count
 from ccat.threats import L0, Threat
 
@@ -59,7 +66,7 @@ class Exchange(Attack):
             first = _eliminated(part, other[rows], threat.epsilon, smooth) if start else other[rows]
             climbed = _exchanged(part, first - part.x, threat.epsilon)
             found = improve_rows(found, rows, climbed)
-            found = _polished(problem, found, threat.epsilon, generator)
+            found = _polished(problem, found, threat, generator)
         return found
 
     def cost(self, shape: tuple[int, int, int]) -> Counts:
@@ -98,10 +105,11 @@ def _exchanged(problem: Problem, delta: Tensor, epsilon: int) -> Found:
     found = Found(torch.zeros_like(delta), delta.new_full((len(delta),), -math.inf))
     for _ in range(_EXCHANGES):
         now, gradient = problem.value_and_grad(delta, rows)
+        trials = _swapped(problem.x.index_select(0, rows), now.delta, gradient, epsilon)
+        scored = problem.evaluate(torch.cat(trials), rows.repeat(len(trials)))
         ahead = now
-        for count in _AT_ONCE:
-            trial = _swapped(problem.x[rows], now.delta, gradient, count, epsilon)
-            ahead = best(ahead, problem.evaluate(trial, rows))
+        for trial in zip(*(part.chunk(len(trials)) for part in scored), strict=True):
+            ahead = best(ahead, Found(*trial))
         found = improve_rows(found, rows, ahead)
         climbing = (ahead.value > now.value) & (ahead.value < problem.most)
         rows, delta = rows[climbing], ahead.delta[climbing]
@@ -110,47 +118,55 @@ def _exchanged(problem: Problem, delta: Tensor, epsilon: int) -> Found:
     return found
 
 
-def _swapped(x: Tensor, delta: Tensor, gradient: Tensor, count: int, epsilon: int) -> Tensor:
+def _swapped(x: Tensor, delta: Tensor, gradient: Tensor, epsilon: int) -> list[Tensor]:
     """Move the pixels of the largest gain to their corners, and give back those of least worth.
 
-    Gain and worth are of first order: gradient times change.
+    Gain and worth are of first order: gradient times change. There is a result for each number of
+    pixels exchanged at once.
     """
-    image = x + delta
-    gain = _per_pixel(torch.where(gradient > 0, gradient * (1 - image), -gradient * image))
-    new = _mask(gain.topk(min(count, gain.shape[1])).indices, x)
-    moved = torch.where(new, (gradient > 0).to(x), image)
-    changed = (moved != x).any(1).flatten(1)
-    surplus = (changed.sum(1) - epsilon).clamp_min(0)
-    worth = _per_pixel(gradient * delta).masked_fill(~changed | new.flatten(1), math.inf)
-    rank = worth.argsort(1).argsort(1)
-    return torch.where((rank < surplus[:, None]).view_as(new), x, moved) - x
+    image, up = x + delta, (gradient > 0).to(x)
+    gain = _per_pixel(gradient.clamp_min(0) * (1 - image) - gradient.clamp_max(0) * image)
+    order = gain.topk(min(max(_AT_ONCE), gain.shape[1])).indices
+    worth = _per_pixel(gradient * delta)
+    found = []
+    for count in _AT_ONCE:
+        new = _mask(order[:, :count], x)
+        moved = torch.where(new, up, image)
+        changed = (moved != x).any(1).flatten(1)
+        surplus = (changed.sum(1, keepdim=True) - epsilon).clamp_min(0)
+        least = worth.masked_fill(~changed | new.flatten(1), math.inf).topk(
+            min(int(surplus.max()), worth.shape[1]), largest=False
+        )
+        taken = torch.arange(least.indices.shape[1], device=x.device) < surplus
+        back = torch.zeros_like(changed).scatter(1, least.indices, taken).view_as(new)
+        found.append(torch.where(back, x, moved) - x)
+    return found
 
 
-def _polished(problem: Problem, found: Found, epsilon: int, generator: Generator) -> Found:
+def _polished(problem: Problem, found: Found, threat: L0, generator: Generator) -> Found:
     """Exchange random pixels of the best points, without gradients, then climb where that helped.
 
     The new pixel goes to the corner further away from it.
     """
-    before, shape = found, (len(problem.x), 2, problem.x[0, 0].numel())
-    rows = problem.unfinished(found)
-    for number in range(_RANDOM):
-        luck = torch.rand(shape, generator=generator, device=generator.device).to(problem.x)
-        if number % 10 == 0:
-            rows = problem.unfinished(found)
-        if len(rows) == 0:
+    before, found = found.value, Found(found.delta.clone(), found.value.clone())
+    going = Going(problem, 1)
+    for _ in range(_RANDOM):
+        place, luck = random_place(problem, generator), random_luck(problem, generator)
+        if going.over(found):
             return found
-        x, delta, draws = problem.x[rows], found.delta[rows], luck[rows]
-        new = _mask(draws[:, 0].argmax(1, keepdim=True), x)
-        others = delta.any(1).flatten(1) & ~new.flatten(1)
-        full = (others.sum(1) >= epsilon)[:, None, None, None]
-        back = _mask((draws[:, 1] + 1).mul(others).argmax(1, keepdim=True), x)
-        corner = (x + delta < 0.5).to(x)
-        trial = torch.where(new, corner - x, torch.where(back & full, 0, delta))
-        found = improve_rows(found, rows, problem.evaluate(trial, rows))
-    rows = ((found.value > before.value) & (found.value < problem.most)).nonzero()[:, 0]
+        rows, x = going.rows, going.part.x.flatten(1)
+        place = place.index_select(0, rows)
+        now = found.delta.index_select(0, rows)
+        freed = freed_for(threat, now, place, luck.index_select(0, rows)).flatten(1)
+        old = x.gather(1, place)
+        corner = (old + now.flatten(1).gather(1, place) < 0.5).to(x)
+        trial = freed.scatter_(1, place, corner - old).view_as(now)
+        found = going.improve(found, going.part.evaluate(trial))
+    rows = ((found.value > before) & (found.value < problem.most)).nonzero()[:, 0]
     if len(rows) == 0:
         return found
-    return improve_rows(found, rows, _exchanged(problem.take(rows), found.delta[rows], epsilon))
+    part = problem.take(rows)
+    return improve_rows(found, rows, _exchanged(part, found.delta[rows], threat.epsilon))
 
 
 def _per_pixel(values: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ Shapes: images (M, C, H, W); rows (M,), the examples that images belong to; valu
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -69,6 +69,16 @@ class Passes:
             if len(done) == 1
             else tuple(torch.cat(parts) for parts in zip(*done, strict=True))
         )
+
+    def side_by_side(self, searches: Sequence[Callable[[], Tensor]]) -> list[Tensor]:
+        """Return what searches of different examples find; their passes count as made at once."""
+        begin, found, last = self.made, [], self.made
+        for search in searches:
+            self.made = begin
+            found.append(search())
+            last = max(last, self.made)
+        self.made = last
+        return found
 
     def note_gradient(self, gradient: Tensor, origin: "Origin") -> None:
         """Remember which examples have had a gradient that is not zero.

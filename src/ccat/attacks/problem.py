@@ -173,6 +173,10 @@ class Problem:
             self._note(places, value, gradient)
             return Found(delta, value), gradient
 
+    def project(self, delta: Tensor) -> Tensor:
+        """Return allowed perturbations (N, C, H, W), without a pass; they are no results."""
+        return delta.clamp(*self._bounds) if self._bounds else self.threat.project(self.x, delta)
+
     def probe(self, images: Tensor) -> Tensor:
         """Return the score (N,) at any images, one per example, allowed or not; never a result."""
         with torch.no_grad():
@@ -213,16 +217,13 @@ class Problem:
 
     def _place(self, delta: Tensor, rows: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Return allowed perturbations, their images, and the examples they belong to."""
-        x = self.x if rows is None else self.x.index_select(0, rows)
-        places = self._all if rows is None else rows
+        x, bounds, places = self.x, self._bounds, self._all
+        if rows is not None:
+            x, places = x.index_select(0, rows), rows
+            bounds = bounds and (bounds[0].index_select(0, rows), bounds[1].index_select(0, rows))
         if self.passes.watched(x.device):
             require_finite(delta, places, "perturbation is not finite")
-        if self._bounds is None:
-            delta = self.threat.project(x, delta)
-        elif rows is None:
-            delta = delta.clamp(*self._bounds)
-        else:
-            delta = delta.clamp(*(bound.index_select(0, rows) for bound in self._bounds))
+        delta = delta.clamp(*bounds) if bounds else self.threat.project(x, delta)
         return delta, (x + delta).clamp_(0, 1), places
 
     def _note(self, places: Tensor, value: Tensor, gradient: Tensor | None = None) -> None:
@@ -255,9 +256,8 @@ class Problem:
         if remaining is None:
             found = self.passes.run(function, image, rows)
         else:
-            found = (image.new_full((len(image),), -math.inf), torch.zeros_like(image))[
-                : 1 + gradient
-            ]
+            nothing = image.new_full((len(image),), -math.inf)
+            found = (nothing, torch.zeros_like(image)) if gradient else (nothing,)
             if len(remaining):
                 some = self.passes.run(function, image.index_select(0, remaining), remaining)
                 found = tuple(

@@ -18,7 +18,7 @@ from ccat.threats import L0
 from ccat.threats.geometry import uniform
 
 _EVERY = 10  # passes between two looks at which examples go on
-_AT_ONCE = 100  # images that go through a model in about the time that few of them take
+AT_ONCE = 100  # images that go through a model in about the time that few of them take
 
 
 @dataclass(frozen=True)
@@ -56,14 +56,15 @@ class Simple(Attack):
     def __call__(self, problem: Problem, generator: Generator) -> Found:
         found, going = _unmoved(problem), Going(problem, 2)
         for _ in range(self.iterations):
-            place, luck = _place(problem, generator), _luck(problem, generator)
+            place = random_place(problem, generator)
+            luck = random_luck(problem, generator) if isinstance(problem.threat, L0) else None
             if going.over(found):
                 break
             rows = going.rows
             now, place = found.delta.index_select(0, rows), place.index_select(0, rows)
             if luck is not None:
                 assert isinstance(problem.threat, L0)
-                now = _freed(problem.threat, now, place, luck.index_select(0, rows))
+                now = freed_for(problem.threat, now, place, luck.index_select(0, rows))
             trial = going.part.evaluate(self._moved(going.part, now, place))
             found = going.improve(found, trial)
         return found
@@ -151,10 +152,14 @@ class Going:
         if self.calls % _EVERY == 0:
             rows = self.problem.unfinished(found)
             if len(rows) != len(self.rows):  # what is finished stays so
-                self.rows, self.copies = rows, self.wanted or max(1, _AT_ONCE // max(1, len(rows)))
-                self.part = self.problem.take(rows.repeat(self.copies))
+                self.rows, self.copies = rows, self.wanted or max(1, AT_ONCE // max(1, len(rows)))
+                self.part = self.repeated(self.copies)
         self.calls += 1
         return len(self.rows) == 0
+
+    def repeated(self, copies: int) -> Problem:
+        """Return the problem of all rows, repeated so many times."""
+        return self.problem.take(self.rows.repeat(copies))
 
     def improve(self, found: Found, trial: Found) -> Found:
         """Take over what is better of a trial of `part`, in place, the first copies first."""
@@ -173,7 +178,7 @@ def _best_of(problem: Problem, count: int, draw: Callable[[], Tensor]) -> Found:
     while done < count and not going.over(found):
         copies = min(going.copies, count - done)
         drawn = torch.cat([draw().index_select(0, going.rows) for _ in range(copies)])
-        part = going.part if copies == going.copies else problem.take(going.rows.repeat(copies))
+        part = going.part if copies == going.copies else going.repeated(copies)
         found = going.improve(found, part.evaluate(drawn))
         done += copies
     return found
@@ -183,7 +188,7 @@ def _unmoved(problem: Problem) -> Found:
     return problem.evaluate(torch.zeros_like(problem.x))
 
 
-def _place(problem: Problem, generator: Generator) -> Tensor:
+def random_place(problem: Problem, generator: Generator) -> Tensor:
     """Return a random place in each image, as indices into its entries.
 
     It is one entry (N, 1), or all channels of a pixel (N, C) where the threat counts pixels.
@@ -197,14 +202,12 @@ def _place(problem: Problem, generator: Generator) -> Tensor:
     return place + count * torch.arange(x.shape[1], device=x.device) if pixels else place
 
 
-def _luck(problem: Problem, generator: Generator) -> Tensor | None:
-    """Return a number of U(0,1) per example (N, 1), where changes have to be taken back: in L0."""
-    if not isinstance(problem.threat, L0):
-        return None
+def random_luck(problem: Problem, generator: Generator) -> Tensor:
+    """Return a number of U(0,1) per example, (N, 1)."""
     return uniform((len(problem.x), 1), problem.x, generator)
 
 
-def _freed(threat: L0, delta: Tensor, place: Tensor, luck: Tensor) -> Tensor:
+def freed_for(threat: L0, delta: Tensor, place: Tensor, luck: Tensor) -> Tensor:
     """Take one random change back where there are ε of them and `place` is not one of them."""
     changed = delta.any(1).flatten(1) if threat.per == "pixel" else delta.flatten(1).bool()
     others = changed.scatter(1, place[:, :1], False)

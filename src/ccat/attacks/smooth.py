@@ -5,6 +5,7 @@ be climbed. Its smooth version w·softplus(z/w) has a gradient everywhere and te
 as w falls to zero. It is used to find directions only: no result is ever scored by it.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -45,10 +46,30 @@ class _Smoothing(TorchFunctionMode):
 
 def _smooth(z: Tensor, width: float) -> Tensor:
     """Return w·softplus(z/w), with w a share of the root mean square of z over each example."""
-    squares = z.detach().square()
-    size = (squares.mean(tuple(range(1, z.ndim)), keepdim=True) if z.ndim > 1 else squares).sqrt()
-    scale = width * size.clamp_min(1e-6)
-    return scale * functional.softplus(z / scale)
+    values = z.detach()
+    if z.ndim > 1:
+        places = tuple(range(1, z.ndim))
+        size = torch.linalg.vector_norm(values, dim=places, keepdim=True)
+        size = size / math.sqrt(z[:1].numel())
+    else:
+        size = values.abs()
+    out: Tensor = _Softplus.apply(z, width * size.clamp_min(1e-6))  # type: ignore[no-untyped-call]
+    return out
+
+
+class _Softplus(torch.autograd.Function):
+    """w·softplus(z/w), whose derivative is the logistic function of z/w; w is a constant."""
+
+    @staticmethod
+    def forward(context: Any, z: Tensor, scale: Tensor) -> Tensor:
+        ratio = z / scale
+        context.save_for_backward(ratio)
+        return functional.softplus(ratio).mul_(scale)
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        (ratio,) = context.saved_tensors
+        return ratio.sigmoid().mul_(gradients[0]), None
 
 
 @contextmanager
