@@ -273,7 +273,10 @@ def test_formats() -> None:
         ["", "", "", "", ""],
     ]
     tex = FORMATS["tex"](TABLE)
-    assert "a\\_b\\textbar{}$<$c$>$ & 50.0$^{*}$ & 3 \\\\\n & \\scriptsize [25.0, 100.0] &  \\\\" in tex
+    assert (
+        "a\\_b\\textbar{}$<$c$>$ & 50.0$^{*}$ & 3 \\\\\n & \\scriptsize [25.0, 100.0] &  \\\\"
+        in tex
+    )
     assert r"\caption{Odd \& ends, in \%, with 95 \% intervals in brackets.}" in tex
     assert tex.startswith("% 100 % of τ\n\\begin{table}")
     assert tex.count("{") == tex.count("}")

@@ -1,8 +1,11 @@
-"""Progress for people: a bar with the time left on a terminal, a plain line now and then elsewhere.
+"""Progress for people: bars with the time left on a terminal, a plain line now and then elsewhere.
 
 report = ProgressBar("training")
 for n in range(epochs):
     report(n, epochs, f"epoch {n}")
+    inner_of(report)(step, steps, "steps")  # a second bar below, on a terminal only
+
+The last call is the one where everything is done: its text stays, as a line with the time it took.
 """
 
 import sys
@@ -13,6 +16,7 @@ from tqdm import tqdm
 
 Progress = Callable[[int, int, str], None]  # called with (done, total, what is being done)
 _BAR = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}"
+_INNER = "  {desc}: {n_fmt}/{total_fmt}|{bar}|"
 
 
 class ProgressBar:
@@ -28,13 +32,20 @@ class ProgressBar:
 
     def __init__(self, title: str, every: float = 10.0, *, plain: bool = False) -> None:
         self.title, self.every, self.plain = title, every, plain
-        self.bar: tqdm | None = None
+        self.bars: list[tqdm] = []  # the outer and the inner one, while they are shown
         self.begin = self.last = time.monotonic()
 
     def __call__(self, done: int, total: int, text: str) -> None:
-        if sys.stderr.isatty() and not self.plain:
-            self._draw(done, total, text)
-        elif done == total or time.monotonic() - self.last >= self.every or done == 0:
+        if self._on_terminal() and done < total:
+            bar = self._bar(0, total, _BAR)
+            bar.set_description_str(self.title, refresh=False)
+            bar.set_postfix_str(text, refresh=False)
+            bar.update(done - bar.n)
+            return
+        for bar in reversed(self.bars):
+            bar.close()
+        self.bars = []
+        if done == total or time.monotonic() - self.last >= self.every or done == 0:
             self.last = time.monotonic()
             passed = self.last - self.begin
             left = (
@@ -49,21 +60,38 @@ class ProgressBar:
                 flush=True,
             )
 
-    def _draw(self, done: int, total: int, text: str) -> None:
-        if self.bar is None or self.bar.total != total:
-            self.bar = tqdm(
-                total=total,
-                desc=self.title,
-                initial=done,
-                dynamic_ncols=True,
-                smoothing=0,
-                bar_format=_BAR,
+    def inner(self, done: int, total: int, text: str) -> None:
+        """Show a part of the work in a second bar, below that of the whole."""
+        if self.bars and self._on_terminal():
+            bar = self._bar(1, total, _INNER)
+            bar.set_description_str(text, refresh=False)
+            bar.n = done
+            bar.refresh()
+
+    def _on_terminal(self) -> bool:
+        return sys.stderr.isatty() and not self.plain
+
+    def _bar(self, place: int, total: int, form: str) -> tqdm:
+        """Return a bar, made or changed so that it counts up to a total."""
+        if len(self.bars) == place:
+            self.bars.append(
+                tqdm(
+                    total=total,
+                    dynamic_ncols=True,
+                    smoothing=0,
+                    bar_format=form,
+                    position=place,
+                    leave=False,
+                )
             )
-        self.bar.set_postfix_str(text, refresh=False)
-        self.bar.update(done - self.bar.n)
-        if done == total:
-            self.bar.close()
-            self.bar = None
+        elif self.bars[place].total != total:
+            self.bars[place].reset(total)
+        return self.bars[place]
+
+
+def inner_of(progress: Progress) -> Progress:
+    """Return what shows a part of the work below the whole; nothing, unless it is a bar."""
+    return progress.inner if isinstance(progress, ProgressBar) else lambda *_: None
 
 
 def duration(seconds: float) -> str:

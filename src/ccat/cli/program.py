@@ -1,9 +1,10 @@
 """The `ccat` command."""
 
+import logging
 import shlex
 import sys
 import warnings
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
@@ -37,6 +38,7 @@ Train image classifiers that may say “I don't know”, attack them, and measur
   ccat predict mnist-ccat-small digit.png     a label or "rejected" for each picture
   ccat export mnist-ccat-small --threat Linf:0.4 --out worst.npz
 """
+VERBOSE = "also say what is stored already, where data comes from, and what is chosen"
 USER_ERRORS = (CcatError, ValueError, OSError)
 
 
@@ -61,6 +63,8 @@ def run(options: Namespace) -> None:
     A user's mistake ends with a sentence on stderr and exit code 2, an interrupt with how to
     continue and exit code 130.
     """
+    if options.verbose:
+        _show_log()
     if "trust" in options and options.trust:
         extensions.trust_everything()
     if torch := sys.modules.get("torch"):  # imported with the command, unless it does without
@@ -83,6 +87,23 @@ def run(options: Namespace) -> None:
         sys.exit(2)
 
 
+class _Lines(logging.Handler):
+    """Writes what is logged to stderr, above the bars of progress."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        from tqdm import tqdm  # noqa: PLC0415 (help does without)
+
+        tqdm.write(f"ccat: {self.format(record)}", file=sys.stderr)
+
+
+def _show_log() -> None:
+    """Show what the package logs."""
+    log = logging.getLogger("ccat")
+    log.setLevel(logging.INFO)
+    if not any(isinstance(handler, _Lines) for handler in log.handlers):
+        log.addHandler(_Lines())
+
+
 def parser() -> ArgumentParser:
     """Return the parser of all commands and their options."""
     command_line = ArgumentParser(
@@ -91,11 +112,13 @@ def parser() -> ArgumentParser:
     command_line.add_argument(
         "--version", action="version", version=f"ccat {version('ccat-torch')}"
     )
+    command_line.add_argument("-v", "--verbose", action="store_true", help=VERBOSE)
     commands = command_line.add_subparsers(title="commands", metavar="COMMAND")
     for name, command in COMMANDS.items():
         about = f"{command.help[0].upper()}{command.help[1:]}."
         added = commands.add_parser(name, help=command.help, description=about, allow_abbrev=False)
         added.set_defaults(command=name)
+        added.add_argument("-v", "--verbose", action="store_true", default=SUPPRESS, help=VERBOSE)
         _module("options", name).add_options(added)
     return command_line
 

@@ -51,4 +51,3 @@ def print_tables(tables: Sequence[Table], form: str | None, notes: Sequence[str]
             print(f"\n{note}")
         else:
             print(f"ccat: {note}", file=sys.stderr)
-

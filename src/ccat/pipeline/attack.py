@@ -1,5 +1,6 @@
 """Attack a run: every case of a suite, block by block, kept in the run directory."""
 
+import logging
 import warnings
 from collections import Counter
 from collections.abc import Sequence
@@ -45,6 +46,8 @@ from ccat.pipeline.workers import Common, common_of, run_of, target_of, target_w
 from ccat.progress import Progress
 from ccat.runs import Run
 from ccat.runs.plan import Asked
+
+_log = logging.getLogger(__name__)
 
 
 class Plan(NamedTuple):
@@ -168,7 +171,12 @@ def _plan(
     data = data_digest(run.recipe.dataset)
     rest = Rest(run.rejection)
     if calibrated:
-        rest, rest_tpr = rest_at(run.rejection, _calibration(run, device), rest_tpr)
+        asked = rest_tpr
+        rest, rest_tpr = rest_at(run.rejection, _calibration(run, device), asked)
+        if rest_tpr != asked:
+            _log.info(
+                "%s: too few calibration images for images to rest at TPR %s", run.path, asked
+            )
     attempts = attempts_of(cases, run.weights, data, rest_tpr)
     results = RunResults(run, data, tuple(run.answers.detectors()), keep)
     units = missing(attempts, blocks_in(examples), results)
@@ -176,6 +184,7 @@ def _plan(
         one = counted(run.recipe.dataset)[:1].floats()
         model = model_of(run.path, run.weights, device)
         batch = fitting_batch(model, one, device, min(engine.workers, len(units)))
+        _log.info("%s: %d images go through the model at once, as memory allows", run.path, batch)
     return Plan(attempts, units, results, rest, batch or BLOCK)
 
 

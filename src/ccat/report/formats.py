@@ -112,9 +112,7 @@ def as_tex(table: Table) -> str:
     rows = [
         line
         for n, row in enumerate(table.rows)
-        for line in _tex_lines(
-            [(cell, marked.get((n, m)) == "best") for m, cell in enumerate(row)]
-        )
+        for line in _tex_lines([(cell, marked.get((n, m)) == "best") for m, cell in enumerate(row)])
     ]
     lines = [
         *(f"% {line}" for line in table.legend),

@@ -77,9 +77,7 @@ class Table:
             ]
             if not fitting:
                 there = ", ".join(self.head[1:])
-                raise ValueError(
-                    f"the table {self.name} has no column {wanted!r}; it has {there}"
-                )
+                raise ValueError(f"the table {self.name} has no column {wanted!r}; it has {there}")
             found |= dict.fromkeys(fitting)
         return replace(
             self,
