@@ -6,6 +6,7 @@ import sys
 import warnings
 from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import version
 from types import ModuleType
@@ -46,6 +47,11 @@ def prepare(arguments: Sequence[str]) -> Namespace | None:
     """Read the options of a command and import what it needs; None if only help was asked for."""
     substitute_everywhere()
     command_line = parser()
+    first = next((word for word in arguments if not word.startswith("-")), None)
+    if first is not None and first not in COMMANDS:
+        near = get_close_matches(first, COMMANDS)
+        advice = f"did you mean {' or '.join(near)}?" if near else "`ccat --help` lists them"
+        command_line.error(f"there is no command {first!r}; {advice}")
     options, rest = command_line.parse_known_args(arguments)
     if "command" not in options:
         command_line.print_help()
@@ -83,8 +89,16 @@ def run(options: Namespace) -> None:
     except BrokenPipeError:
         raise  # `ccat recipes | head`
     except USER_ERRORS as mistake:
-        print(f"ccat: {mistake}", file=sys.stderr)
+        print(f"ccat: {_sentence(mistake)}", file=sys.stderr)
         sys.exit(2)
+
+
+def _sentence(mistake: Exception) -> str:
+    """Return what an error says; of one that the system raised, the file first and no number."""
+    if isinstance(mistake, CcatError) or not isinstance(mistake, OSError) or not mistake.filename:
+        return str(mistake)
+    why = (mistake.strerror or type(mistake).__name__).lower()
+    return f"{mistake.filename} cannot be used ({why}): name another place, or mend this one"
 
 
 class _Lines(logging.Handler):
