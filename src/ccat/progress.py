@@ -37,10 +37,7 @@ class ProgressBar:
 
     def __call__(self, done: int, total: int, text: str) -> None:
         if self._on_terminal() and done < total:
-            bar = self._bar(0, total, _BAR)
-            bar.set_description_str(self.title, refresh=False)
-            bar.set_postfix_str(text, refresh=False)
-            bar.update(done - bar.n)
+            self._draw(0, _BAR, self.title, done, total, text)
             return
         for bar in reversed(self.bars):
             bar.close()
@@ -63,30 +60,26 @@ class ProgressBar:
     def inner(self, done: int, total: int, text: str) -> None:
         """Show a part of the work in a second bar, below that of the whole."""
         if self.bars and self._on_terminal():
-            bar = self._bar(1, total, _INNER)
-            bar.set_description_str(text, refresh=False)
-            bar.n = done
-            bar.refresh()
+            self._draw(1, _INNER, text, done, total)
 
     def _on_terminal(self) -> bool:
         return sys.stderr.isatty() and not self.plain
 
-    def _bar(self, place: int, total: int, form: str) -> tqdm:
-        """Return a bar, made or changed so that it counts up to a total."""
+    def _draw(
+        self, place: int, form: str, title: str, done: int, total: int, text: str = ""
+    ) -> None:
+        """Draw the outer or the inner bar; often called, it draws ten times a second at most."""
         if len(self.bars) == place:
+            about = {"bar_format": form, "position": place, "leave": False, "postfix": text}
             self.bars.append(
-                tqdm(
-                    total=total,
-                    dynamic_ncols=True,
-                    smoothing=0,
-                    bar_format=form,
-                    position=place,
-                    leave=False,
-                )
+                tqdm(total=total, desc=title, dynamic_ncols=True, smoothing=0, **about)
             )
-        elif self.bars[place].total != total:
-            self.bars[place].reset(total)
-        return self.bars[place]
+        bar = self.bars[place]
+        if (bar.total, bar.desc) != (total, title):
+            bar.reset(total)
+            bar.set_description_str(title, refresh=False)
+        bar.set_postfix_str(text, refresh=False)
+        bar.update(done - bar.n)
 
 
 def inner_of(progress: Progress) -> Progress:
