@@ -39,7 +39,9 @@ def test_a_run_tells_what_it_is(
     assert "is already trained" in says(
         capsys, "train", *TINY, "--epochs", "1", "--run", "runs/tiny"
     )
-    assert "there are no runs" in says(capsys, "runs", "nowhere")
+    (here / "nothing").mkdir()
+    assert "there are no runs in nothing" in says(capsys, "runs", "nothing")
+    assert "there is no folder nowhere" in says(capsys, "runs", "nowhere", error=True)
     (here / "runs" / "broken").mkdir()
     (here / "runs" / "broken" / "run.json").write_text("{")
     assert re.search(r"\| broken +\| – +\| .*damaged", says(capsys, "runs"))
@@ -66,6 +68,9 @@ def test_lists_and_data(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ("evalaute tiny", "there is no command 'evalaute'; did you mean evaluate"),
+        ("evaluate runs", "runs is a folder of runs: name one of them, such as runs/tiny"),
+        ("train mnist-ccat-demo --run text.npz", "text.npz cannot be used (file exists"),
         ("train mnist-cat", "did you mean mnist-ccat"),
         ("train mnist-ccat --epoch 3", "did you mean epochs"),
         ("train mnist-ccat --epochs", "--epochs needs a value"),

@@ -10,7 +10,7 @@ from torch import Tensor
 from ccat import PGD, RECIPES, Adversarial, ConfidenceCalibrated, Linf, Normal, extensions
 from ccat.codec import encode
 from ccat.data import Augmentation
-from ccat.overrides import flatten, override, parse, typed_instance
+from ccat.overrides import described, flatten, override, parse, typed_instance
 from ccat.training import Method
 
 
@@ -169,3 +169,20 @@ def test_texts_are_read_by_the_type_of_their_field(text: str, kind: Any, value: 
 def test_a_truth_is_true_or_false() -> None:
     with pytest.raises(ValueError, match="flip must be one of true, false, not 'yes'"):
         parse("yes", bool, "flip")
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_field_of_a_recipe_has_a_meaning(name: str) -> None:
+    fields = described(RECIPES[name])
+    assert [one.name for one in fields if not one.meaning.endswith(".")] == []
+    shown = {one.name: one.value for one in fields}
+    assert flatten(RECIPES[name]).items() <= shown.items()
+
+
+def test_fields_are_described_by_the_docstring_of_their_class() -> None:
+    fields = {one.name: one for one in described(RECIPES["mnist-ccat"])}
+    assert fields["method"].value == "ConfidenceCalibrated"
+    assert fields["method.threat.epsilon"].meaning == (
+        "The most that an entry moves; 8 grey levels are 8/255."
+    )
+    assert list(fields).index("method") + 1 == list(fields).index("method.threat")

@@ -62,6 +62,12 @@ def test_listing_recipes_and_suites_needs_torch_but_nothing_for_statistics() -> 
         assert not slow & {"scipy", "sklearn", "skimage", "matplotlib", "pandas", "ray"}
 
 
+def test_listing_runs_needs_no_torch() -> None:
+    for code, said, slow in answers("runs").values():
+        assert code == 0, said
+        assert slow <= {"numpy"}
+
+
 def test_a_mistake_in_options_is_answered_before_anything_is_imported() -> None:
     lines = [
         "detect x --detector y",

@@ -196,9 +196,9 @@ for line in lines:
 """
 
 
-def test_output_that_nobody_reads_ends_a_command_in_silence() -> None:
+def test_output_that_nobody_reads_ends_a_command_in_silence(tmp_path: Path) -> None:
     """As in `ccat recipes | head -1`, where the pipe is closed early."""
-    lines = ["--help", "schema", "runs nowhere"]
+    lines = ["--help", "schema", "runs ."]
     environment = {name: os.environ[name] for name in os.environ if name != "PYTHONUNBUFFERED"}
     done = subprocess.run(
         [sys.executable, "-c", READERLESS, *lines],
@@ -206,5 +206,6 @@ def test_output_that_nobody_reads_ends_a_command_in_silence() -> None:
         text=True,
         check=True,
         env=environment,
+        cwd=tmp_path,
     )
     assert done.stdout.splitlines() == [f"{line} 0 b''" for line in lines]

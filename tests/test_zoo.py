@@ -140,7 +140,7 @@ def test_cards_tell_what_was_measured(capsys: pytest.CaptureFixture[str]) -> Non
         assert "99 % TPR" in card
         assert says(capsys, "zoo", "show", f"zoo:{name}") == card
     assert "needs a name" in says(capsys, "zoo", "show", error=True)
-    assert "invalid choice" in says(capsys, "zoo", "hide", "x", error=True)
+    assert "takes one name" in says(capsys, "zoo", "hide", "x", error=True)
 
 
 def test_a_card_has_every_kind_of_condition() -> None:

@@ -9,6 +9,7 @@ Names are grouped by room: what an attacker may do (threats), wants (objectives)
 models, data and training; what rejects; and what is measured.
 """
 
+import logging
 from importlib.metadata import version
 
 import lazy_loader
@@ -17,3 +18,4 @@ import lazy_loader
 # them.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 __version__ = version("ccat-torch")
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # `ccat -v` shows what is logged

@@ -32,7 +32,7 @@ NO_LINKS = os.O_NOFOLLOW if hasattr(os, "O_NOFOLLOW") else 0
 _NO_WAIT = os.O_NONBLOCK if hasattr(os, "O_NONBLOCK") else 0
 
 
-def read_plain(path: Path, most: float | None = None, first: int | None = None) -> bytes:
+def read_plain(path: Path | str, most: float | None = None, first: int | None = None) -> bytes:
     """Read a regular file; links, devices and files that are too large are refused.
 
     Args:

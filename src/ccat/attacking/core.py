@@ -6,8 +6,9 @@ each other block by block, because what one of them breaks rests in the next. Wh
 rests in all of them.
 """
 
-from collections import deque
-from collections.abc import Callable, Sequence
+import logging
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -15,14 +16,15 @@ import torch
 from torch import Tensor
 
 from ccat.attacking.block import Block, Target, attack_block
-from ccat.attacking.case import BLOCK, Attempt, block_of, blocks_in, sequences
+from ccat.attacking.case import BLOCK, Attempt, Case, block_of, blocks_in, sequences
 from ccat.attacking.rest import Rest, rows
 from ccat.engine import Engine
 from ccat.errors import PipelineError
-from ccat.progress import Progress
+from ccat.progress import Progress, inner_of
 from ccat.threats import label
 
 Common = TypeVar("Common")
+_log = logging.getLogger(__name__)
 _BACKWARD = 2  # a backward pass costs about as much as so many forward passes
 
 
@@ -74,7 +76,7 @@ class _Sequence:
     """One block of the attempts of a sequence, each of which waits for the one before."""
 
     def __init__(self, attempts: Sequence[Attempt], block: int, y: Tensor, rest: Rest) -> None:
-        self.waiting, self.block = deque(attempts), block
+        self.attempts, self.waiting, self.block = tuple(attempts), deque(attempts), block
         mine = slice(block * BLOCK, (block + 1) * BLOCK)
         self.labels = y[mine]
         self.certified = rest.certified(attempts[0].case.condition, len(y))[mine]
@@ -127,7 +129,13 @@ def attack(
     of = {(one.key, place.block): place for place in places for one in place.waiting}
     ready = [unit for place in places if (unit := place.next_unit(results, rest))]
     queue = deque(sorted(ready, key=lambda unit: -weight(unit, shape)))
+    _log.info(
+        "%d of %d blocks are to be computed, the others are stored",
+        *(len(todo), len(attempts) * count),
+    )
     progress(0, total, f"{len(todo)} blocks")
+    inner, of_case = inner_of(progress), Counter(unit.attempt.case for unit in todo)
+    ended, passes = Counter[Case](), Counter[str]()
     for unit, (block, delta) in engine(work, common, queue):
         place = of[unit.attempt.key, unit.block]
         kept = replace(block, certified=place.certified)
@@ -135,9 +143,33 @@ def attack(
         after = place.next_unit(results, rest)
         queue.extend([after] if after else [])
         done, finished = done + weight(unit, shape), finished + 1
+        passes.update(forwards=block.forwards, backwards=block.backwards)
         case = unit.attempt.case
+        ended[case] += 1
         text = f"{finished} of {len(todo)} blocks, {case.condition.title} {case.name}"
-        progress(done, total, text)
+        last = finished == len(todo)
+        progress(done, total, _summary(finished, passes, places, attempts) if last else text)
+        inner(ended[case], of_case[case], f"{case.condition.title} {case.name}")
+
+
+def _summary(
+    blocks: int, passes: Mapping[str, int], places: Sequence[_Sequence], attempts: Sequence[Attempt]
+) -> str:
+    """Return what was done in a line: blocks, passes per image, and images that were broken."""
+    broken: dict[int, Tensor] = {}
+    for place in places:
+        if not any(one.case.condition.on_noise for one in place.attempts):
+            before = broken.get(place.block, torch.zeros_like(place.broken))
+            broken[place.block] = before | place.broken
+    images = sum(len(place.labels) for place in places if place.attempts == places[0].attempts)
+    text = (
+        f"{blocks} blocks, per image {passes['forwards'] / images:.0f} forwards and "
+        f"{passes['backwards'] / images:.0f} backwards"
+    )
+    if (tpr := attempts[0].rest_at) is None or not broken:
+        return text
+    many, of = sum(int(one.sum()) for one in broken.values()), sum(map(len, broken.values()))
+    return f"{text}, {many} of {of} images wrong and accepted at {100 * tpr:g} % TPR"
 
 
 def solve(target: Target, x: Tensor, y: Tensor, unit: Unit, device: str) -> tuple[Block, Tensor]:

@@ -3,6 +3,7 @@
 Shapes: images (M, C, H, W); rows (M,), the examples that images belong to; values (M,).
 """
 
+import logging
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+_log = logging.getLogger(__name__)
 _RISE = 0.1
 _EVERY = 10  # reading a value from a GPU waits for it, so it is done once in so many passes
 
@@ -191,6 +193,7 @@ def _tried(
             raise MemoryError(
                 f"not even one image at a time fits into the memory of {images.device}"
             ) from error
+        _log.info("memory does not hold %d images at once: fewer are tried", len(images))
         return None
 
 

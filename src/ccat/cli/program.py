@@ -1,11 +1,13 @@
 """The `ccat` command."""
 
+import logging
 import shlex
 import sys
 import warnings
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from contextlib import ExitStack
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import version
 from types import ModuleType
@@ -38,6 +40,7 @@ Train image classifiers that may say “I don't know”, attack them, and measur
   ccat predict mnist-ccat-small digit.png     a label or "rejected" for each picture
   ccat export mnist-ccat-small --threat Linf:0.4 --out worst.npz
 """
+VERBOSE = "also say what is stored already, where data comes from, and what is chosen"
 USER_ERRORS = (CcatError, ValueError, OSError)
 
 
@@ -45,6 +48,11 @@ def prepare(arguments: Sequence[str]) -> Namespace | None:
     """Read the options of a command and import what it needs; None if only help was asked for."""
     substitute_everywhere()
     command_line = parser()
+    first = next((word for word in arguments if not word.startswith("-")), None)
+    if first is not None and first not in COMMANDS:
+        near = get_close_matches(first, COMMANDS)
+        advice = f"did you mean {' or '.join(near)}?" if near else "`ccat --help` lists them"
+        command_line.error(f"there is no command {first!r}; {advice}")
     options, rest = command_line.parse_known_args(arguments)
     if "command" not in options:
         command_line.print_help()
@@ -62,6 +70,8 @@ def run(options: Namespace) -> None:
     A user's mistake ends with a sentence on stderr and exit code 2, an interrupt with how to
     continue and exit code 130.
     """
+    if options.verbose:
+        _show_log()
     if "trust" in options and options.trust:
         extensions.trust_everything()
     if torch := sys.modules.get("torch"):  # imported with the command, unless it does without
@@ -83,8 +93,33 @@ def run(options: Namespace) -> None:
     except BrokenPipeError:
         raise  # `ccat recipes | head`
     except USER_ERRORS as mistake:
-        print(f"ccat: {mistake}", file=sys.stderr)
+        print(f"ccat: {_sentence(mistake)}", file=sys.stderr)
         sys.exit(2)
+
+
+def _sentence(mistake: Exception) -> str:
+    """Return what an error says; of one that the system raised, the file first and no number."""
+    if isinstance(mistake, CcatError) or not isinstance(mistake, OSError) or not mistake.filename:
+        return str(mistake)
+    why = (mistake.strerror or type(mistake).__name__).lower()
+    return f"{mistake.filename} cannot be used ({why}): name another place, or mend this one"
+
+
+class _Lines(logging.Handler):
+    """Writes what is logged to stderr, above the bars of progress."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        from tqdm import tqdm  # noqa: PLC0415 (help does without)
+
+        tqdm.write(f"ccat: {self.format(record)}", file=sys.stderr)
+
+
+def _show_log() -> None:
+    """Show what the package logs."""
+    log = logging.getLogger("ccat")
+    log.setLevel(logging.INFO)
+    if not any(isinstance(handler, _Lines) for handler in log.handlers):
+        log.addHandler(_Lines())
 
 
 def parser() -> ArgumentParser:
@@ -95,11 +130,13 @@ def parser() -> ArgumentParser:
     command_line.add_argument(
         "--version", action="version", version=f"ccat {version('ccat-torch')}"
     )
+    command_line.add_argument("-v", "--verbose", action="store_true", help=VERBOSE)
     commands = command_line.add_subparsers(title="commands", metavar="COMMAND")
     for name, command in COMMANDS.items():
         about = f"{command.help[0].upper()}{command.help[1:]}."
         added = commands.add_parser(name, help=command.help, description=about, allow_abbrev=False)
         added.set_defaults(command=name)
+        added.add_argument("-v", "--verbose", action="store_true", default=SUPPRESS, help=VERBOSE)
         _module("options", name).add_options(added)
     return command_line
 

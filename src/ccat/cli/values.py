@@ -46,6 +46,9 @@ def run_named(name: str) -> Run:
             return Run.open(path)
     there = [str(path.relative_to("runs")) for path in find_runs(Path("runs"))]
     near = difflib.get_close_matches(name, there)
+    if Path(name).is_dir() and (inside := find_runs(Path(name))):
+        some = ", ".join(str(path) for path in inside[:3])
+        raise RunError(f"{name} is a folder of runs: name one of them, such as {some}")
     advice = f"did you mean {' or '.join(near)}?" if near else "`ccat runs` lists those there are"
     raise RunError(f"there is no run {name!r}; {advice}")
 

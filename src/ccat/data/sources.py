@@ -5,6 +5,7 @@ elsewhere is kept in the cache, which is a directory like one the user could hav
 """
 
 import hashlib
+import logging
 import os
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from ccat.data.images import Images
 from ccat.errors import CcatError
 
+_log = logging.getLogger(__name__)
 _PATIENCE = 15  # minutes for a package
 
 
@@ -141,6 +143,7 @@ def first_verified(
             content = source.read()
         except FileNotFoundError as missing:
             failures.append(f"{source.name}: {missing}")
+            _log.info("%s is not in %s (%s)", what, source.name, missing)
             continue
         except (OSError, ValueError, EOFError) as broken:
             reason: str | None = str(broken) or type(broken).__name__
@@ -149,6 +152,7 @@ def first_verified(
             if reason is None:
                 if source.fetched:
                     _keep(what, cache_directory() / folder, content, write)
+                _log.info("%s comes from %s, verified", what, source.name)
                 return content
         failures.append(f"{source.name}: {reason}")
         warnings.warn(

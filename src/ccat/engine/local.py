@@ -4,6 +4,7 @@ A process computes with one thread: with more, the threads of several processes 
 the same cores, and results would not be identical bit for bit.
 """
 
+import logging
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -23,6 +24,7 @@ import torch
 
 from ccat.engine.work import Common, Result, Unit, Work, WorkerError
 
+_log = logging.getLogger(__name__)
 _SMALL = 30_000  # bytes that a pipe holds for certain
 _PATIENCE = 5.0  # seconds between two looks at whether all workers are alive
 _KILLED = (
@@ -84,6 +86,7 @@ def _on_processes(
             f"what units share must be at most {_SMALL} bytes on local processes, "
             f"not {len(shared)}: pass the names of files instead"
         )
+    _log.info("%d processes compute %d units, and what follows from them", workers, len(units))
     with _pool(workers) as pool:
         unit_of = dict[Future[bytes], Unit]()
         try:

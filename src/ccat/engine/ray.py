@@ -3,6 +3,7 @@
 Ray is optional (`pip install 'ccat-torch[ray]'`) and is imported when it is first used.
 """
 
+import logging
 import os
 import pickle
 import socket
@@ -17,6 +18,7 @@ import torch
 
 from ccat.engine.work import Common, Result, Unit, Work, WorkerError
 
+_log = logging.getLogger(__name__)
 _RETRIES = 10  # how often a task is run again after its worker or node was lost
 _PATIENCE = 10.0  # seconds to wait for a connection
 
@@ -77,6 +79,7 @@ class Ray:
                 except ray.exceptions.RayTaskError as failed:
                     raise failed.cause from None
                 except ray.exceptions.RayError as lost:
+                    _log.info("a task failed %d times: %s", _RETRIES + 1, lost)
                     raise WorkerError(
                         f"a task was lost {_RETRIES + 1} times, perhaps because memory ran out; "
                         "finished results are intact: start again with the same command "

@@ -5,6 +5,7 @@ convolutions get a faster backward, or weights lie channels last, a quarter less
 """
 
 import copy
+import logging
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -103,6 +104,7 @@ def _backward_weight(weight: Tensor, padding: int) -> tuple[Tensor, int, int]:
     return moved.permute(1, 2, 3, 0, 4, 5).reshape(size), shifts[0], shifts[-1]
 
 
+_log = logging.getLogger(__name__)
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
@@ -127,6 +129,7 @@ def attack_copy(model: nn.Module, x: Tensor, *, tuned: bool = True) -> nn.Module
     try:
         fast = copy.deepcopy(model)
     except (RuntimeError, TypeError, NotImplementedError, AttributeError):
+        _log.info("%s cannot be copied: attacks run on the model itself", type(model).__name__)
         return model  # it holds hooks, generators, or weights that are not leaves
     fast.eval().requires_grad_(False)
     generator = torch.Generator().manual_seed(0)

@@ -1,5 +1,6 @@
 """What a run's model answers to clean images, and the judges of a run: computed once, then read."""
 
+import logging
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +16,7 @@ from ccat.models.predict import probabilities
 from ccat.rejection import Judge
 from ccat.runs import Run
 
+_log = logging.getLogger(__name__)
 _BATCH = 500  # images that a judge scores at once
 
 
@@ -61,6 +63,7 @@ def clean_probabilities(run: Run, device: str = "cpu") -> Tensor:
     data = data_digest(run.recipe.dataset)
     stored = run.answers.clean(data)
     if stored is None:
+        _log.info("%s: clean test images are classified; the answers are stored", run.path)
         model = run.training.model().to(device)
         stored = probabilities(model, split_of(run.recipe.dataset, "test").x)
         with suppress(OSError):  # on a full disk it is computed again the next time

@@ -1,5 +1,6 @@
 """Attack a run: every case of a suite, block by block, kept in the run directory."""
 
+import logging
 import warnings
 from collections import Counter
 from collections.abc import Sequence
@@ -51,6 +52,8 @@ from ccat.progress import Progress
 from ccat.runs import Run
 from ccat.runs.plan import Asked
 from ccat.threats import Condition
+
+_log = logging.getLogger(__name__)
 
 
 class Plan(NamedTuple):
@@ -219,7 +222,12 @@ def _plan(
     data = data_digest(run.recipe.dataset)
     rest, may_rest = Rest(run.rejection), rest_tpr is not None and not attack_certified
     if calibrated:
-        rest, rest_tpr = rest_at(run.rejection, _calibration(run, device), rest_tpr)
+        asked = rest_tpr
+        rest, rest_tpr = rest_at(run.rejection, _calibration(run, device), asked)
+        if rest_tpr != asked:
+            _log.info(
+                "%s: too few calibration images for images to rest at TPR %s", run.path, asked
+            )
     attempts = attempts_of(cases, run.weights, data, rest_tpr)
     if may_rest:
         rest = replace(rest, certificates=_certificates(run, data, attempts, examples))
@@ -231,6 +239,7 @@ def _plan(
         one = counted(run.recipe.dataset)[:1].floats()
         model = model_of(run.path, run.weights, device)
         batch = fitting_batch(model, one, device, min(engine.workers, len(units)))
+        _log.info("%s: %d images go through the model at once, as memory allows", run.path, batch)
     return Plan(attempts, units, results, rest, batch or BLOCK)
 
 

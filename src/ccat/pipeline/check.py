@@ -1,5 +1,6 @@
 """Check attacks on a run: do they find errors that were planted? The outcome is stored."""
 
+import logging
 from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from ccat.runs import Run
 from ccat.threats import Condition
 
 EXAMPLES, FEW = 100, 20
+_log = logging.getLogger(__name__)
 _OTHERS = 1000  # of the last counted images, to choose planted points from
 
 
@@ -99,6 +101,11 @@ def check_small(
         and checkable(case)
         and not _covers(known.get(case.condition), suite, few)
     ]
+    if len(todo) < len(cases):
+        _log.info(
+            "%s: %d of %d cases need no check: it is stored, or errors cannot be planted there",
+            *(run.path, len(cases) - len(todo), len(cases)),
+        )
     if todo:
         check_run(run, suite, todo, few, engine, device, lambda *_: None)
 

@@ -3,6 +3,7 @@
 A run that was interrupted goes on from its last checkpoint to the same weights, bit for bit.
 """
 
+import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -25,6 +26,7 @@ from ccat.training.loop import Epoch, State, epochs
 from ccat.training.recipe import Recipe
 from ccat.training.tensorboard import Track, events
 
+_log = logging.getLogger(__name__)
 FEW = 5  # a class with fewer training images is warned of
 SHOWN = 20  # with more classes, their counts are summarised
 
@@ -93,6 +95,8 @@ def train(
             return
         saved = run.training.checkpoint()
         log = [entry for entry in run.training.log() if saved and entry["epoch"] <= saved[1]]
+        if saved:
+            _log.info("%s: training goes on after epoch %d", run.path, saved[1])
         model, trained_epochs = _epochs(run.recipe, saved, device, progress, ranks)
         for epoch in trained_epochs:
             log.append(epoch.entry)

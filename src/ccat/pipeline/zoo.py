@@ -4,6 +4,7 @@ A model of the zoo is a run directory without attempts: run.json, the log, the m
 (classifier.json) and the evaluation that its card is made of.
 """
 
+import logging
 import shutil
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from ccat.files import write_whole
 from ccat.pipeline.classifier import thresholds
 from ccat.runs import Run, RunError, is_run
 from ccat.runs.zoo import FILES
+
+_log = logging.getLogger(__name__)
 
 
 def copy_of_zoo(name: str, folder: Path) -> Run:
@@ -26,6 +29,7 @@ def copy_of_zoo(name: str, folder: Path) -> Run:
     original.training.require_intact()
     fresh = not is_run(path)
     if fresh:
+        _log.info("%s is copied to %s, because commands write to runs", name, path)
         _copy(origin, path)
     copy = Run.open(path)
     if fresh and (evaluation := copy.evaluation()):

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from ccat.files import whole_folder, write_whole
 
@@ -40,6 +39,8 @@ def save_examples(out: Path, arrays: Mapping[str, NDArray[np.generic]]) -> None:
 
 def png(image: NDArray[np.generic]) -> bytes:
     """Return an image (C, H, W) in [0,1] as a PNG file of 8 bits."""
+    from PIL import Image  # noqa: PLC0415 (lists and tables do without)
+
     pixels = np.rint(np.asarray(image, dtype=np.float64) * 255).astype(np.uint8).transpose(1, 2, 0)
     buffer = io.BytesIO()
     Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels).save(buffer, "PNG")

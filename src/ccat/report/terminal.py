@@ -53,8 +53,8 @@ def as_terminal(
         console.print(Text(_cut(fit(line), width, fit), style="dim"), end="\n" if line else "")
     if doubts:
         many = "is a reason" if doubts == 1 else f"are {doubts} reasons"
-        text = f"{_DOUBT} There {many} to doubt these: --format md says which (docs/DOUBTS.md)."
-        console.print(Text(fit(text)))
+        line = f"{_DOUBT} There {many} to doubt these: --format md says which (docs/DOUBTS.md)."
+        console.print(Text(fit(line)))
     return out.getvalue()
 
 

@@ -204,8 +204,8 @@ class Run:
         except OSError as refused:
             why = (refused.strerror or str(refused)).lower()
             raise NotWrittenError(
-                f"{self.path / _LOCK} cannot be locked ({why}): see that you may write to the run, and delete "
-                f"the file if it is a link"
+                f"{self.path / _LOCK} cannot be locked ({why}): see that you may write to the run, "
+                f"and delete the file if it is a link"
             ) from refused
         try:
             with suppress(OSError):  # a full disk must not keep anyone from pruning

@@ -67,9 +67,9 @@ def glance(path: Path) -> Glance:
     about = folder.json(RUN_FILE, advice) or {}
     with folder.reading(RUN_FILE, advice):
         recipe, epochs = str(about["recipe"]["name"]), int(about["recipe"]["epochs"])
-    done = None if folder.has(TRAINED) else _content(path / LOG).count(b"\n")
+    done = None if folder.has(TRAINED) else _content(f"{path}/{LOG}").count(b"\n")
     headline, evaluated = headline_of(folder)
-    return Glance(recipe, epochs, done, len(_names(path / "attempts")), headline, evaluated)
+    return Glance(recipe, epochs, done, len(_names(f"{path}/attempts")), headline, evaluated)
 
 
 def headline_of(
@@ -110,24 +110,27 @@ def _state(path: Path) -> str:
 
 
 def _parts(path: Path) -> Iterator[bytes]:
+    root = str(path)  # texts, because joining paths takes longer than reading the files
     for name in (TRAINED, PLAN, PLANTED):
-        yield _content(path / name)
+        yield _content(f"{root}/{name}")
     for folder in ("certificates", "corrupted", "detectors"):
-        for name in _names(path / folder):
-            yield name.encode() + _content(path / folder / name, _HEADER)
-    for key in _names(path / "attempts"):
-        yield " ".join([key, *_names(path / "attempts" / key)]).encode()
+        for name in _names(f"{root}/{folder}"):
+            yield name.encode() + _content(f"{root}/{folder}/{name}", _HEADER)
+    attempts = f"{root}/attempts"
+    for key in _names(attempts):
+        yield " ".join([key, *_names(f"{attempts}/{key}")]).encode()
 
 
-def _names(folder: Path) -> list[str]:
+def _names(folder: str) -> list[str]:
     """Return what a folder holds, sorted; nothing if there is no such folder."""
     try:
-        return sorted(name for name in os.listdir(folder) if not name.startswith("."))
+        found = os.listdir(folder)  # noqa: PTH208 (texts, see above)
+        return sorted(name for name in found if name[0] != ".")
     except OSError:
         return []
 
 
-def _content(path: Path, first: int | None = None) -> bytes:
+def _content(path: str, first: int | None = None) -> bytes:
     """Return the content of a file; nothing if it cannot be read."""
     try:
         return sealed.read_plain(path, sealed.MOST_JSON, first)

@@ -23,7 +23,7 @@ from ccat.data import Images
 from ccat.errors import PipelineError
 from ccat.models import attack_copy
 from ccat.models.predict import probabilities
-from ccat.progress import Progress
+from ccat.progress import Progress, inner_of
 from ccat.training.distributed import ALONE, Ranks
 from ccat.training.methods import Method
 from ccat.training.recipe import Probe, Recipe
@@ -131,8 +131,7 @@ def epochs(
                     f"the loss is no longer a number in epoch {epoch + 1}, batch {step + 1}: "
                     f"lower the rate with --rate"
                 )
-            done, text = epoch * steps + step + 1, f"epoch {epoch + 1}/{recipe.epochs}"
-            progress(done, recipe.epochs * steps, f"{text}, loss {total / (step + 1):.3f}")
+            _tell(progress, (epoch, recipe.epochs), (step, steps), total / (step + 1))
 
         mean, number = ranks.mean(total / steps), epoch + 1
         if not ranks.first:
@@ -150,6 +149,14 @@ def epochs(
         yield Epoch(entry, _state(number, model, optimiser, average, generator))
     if average is not None:
         model.load_state_dict(average.module.state_dict())
+
+
+def _tell(progress: Progress, epoch: tuple[int, int], step: tuple[int, int], loss: float) -> None:
+    """Report a step that is over: which of how many, in which epoch of how many."""
+    done, steps = step[0] + 1, step[1]
+    text = f"epoch {epoch[0] + 1}/{epoch[1]}, loss {loss:.3f}"
+    progress(epoch[0] * steps + done, epoch[1] * steps, text)
+    inner_of(progress)(done, steps, f"epoch {epoch[0] + 1}")
 
 
 def probed(

@@ -3,6 +3,7 @@
 from argparse import Namespace
 from pathlib import Path
 
+from ccat.cli.options.runs import RUNS
 from ccat.cli.screen import print_rows
 from ccat.report.formats import percent
 from ccat.runs.find import find_runs
@@ -15,11 +16,11 @@ _NONE = "–"
 
 def run(options: Namespace) -> None:
     """Print the table; torch is not imported."""
-    if not options.directory.is_dir():
-        raise ValueError(f"there is no folder {options.directory}: `ccat train` makes runs/")
+    if not options.directory.is_dir() and options.directory != RUNS:
+        raise ValueError(f"there is no folder {options.directory}")
     rows = [_row(path, options.directory) for path in find_runs(options.directory)]
     if not rows:
-        print(f"there are no runs in {options.directory}")
+        print(f"there are no runs in {options.directory}: `ccat train RECIPE` makes one in {RUNS}")
         return
     print_rows(_HEAD, rows)
     states = {row[-1] for row in rows}

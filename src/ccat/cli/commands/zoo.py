@@ -12,9 +12,10 @@ from ccat.runs import Run
 
 def run(options: Namespace) -> None:
     """Print the list, or the card of one model."""
-    if options.show and not options.name:
-        raise ValueError("`ccat zoo show NAME` needs a name: `ccat zoo` lists them")
-    print(_card(options.name) if options.name else _list())
+    words = options.words[1:] if options.words[:1] == ["show"] else options.words
+    if len(words) > 1 or (options.words and not words):
+        raise ValueError("`ccat zoo show NAME` takes one name: `ccat zoo` lists them")
+    print(_card(words[0]) if words else _list())
 
 
 def _list() -> str:

@@ -5,7 +5,7 @@ from argparse import ArgumentParser
 
 def add_options(command: ArgumentParser) -> None:
     """Add the command's options."""
+    command.usage = "ccat zoo [show] [NAME]"
     command.add_argument(
-        "show", nargs="?", choices=["show"], help="tell what is known of one model"
+        "words", nargs="*", metavar="NAME", help="tell what is known of this model; as in the list"
     )
-    command.add_argument("name", nargs="?", metavar="NAME", help="the model, as the list names it")

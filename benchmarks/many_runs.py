@@ -1,6 +1,6 @@
 """What `ccat runs` costs over many runs: processor time beyond that of starting ccat.
 
-    python benchmarks/runs.py [--runs 1000] [--attempts 20]
+    python benchmarks/many_runs.py [--runs 1000] [--attempts 20]
 
 Runs are made for it: their descriptions and headlines are written by ccat, the blocks of attempts
 are empty files, of which a list needs the names only. Programs take turns; medians over the rounds
