@@ -4,7 +4,6 @@ Shapes: x, delta, gradient, image (N, C, H, W) with x and image in [0,1]; sizes 
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal
 
 import torch
@@ -127,12 +126,7 @@ class Frame:
                 f"Frame: a border of {self.width} leaves nothing inside it of an image of "
                 f"{height}x{width} pixels"
             )
-        return _mask(self.width, height, width, like.dtype, like.device)
-
-
-@lru_cache(maxsize=16)
-def _mask(border: int, height: int, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    return (_depth(torch.empty(0, 0, height, width, device=device)) <= border).to(dtype)
+        return (_depth(like) <= self.width).to(like.dtype)
 
 
 def _depth(images: Tensor) -> Tensor:
