@@ -139,7 +139,7 @@ def test_cards_tell_what_was_measured(capsys: pytest.CaptureFixture[str]) -> Non
         assert "licence" in card
         assert "99 % TPR" in card
         assert says(capsys, "zoo", "show", f"zoo:{name}") == card
-    assert "needs a name" in says(capsys, "zoo", "show", error=True)
+    assert "takes one name" in says(capsys, "zoo", "show", error=True)
     assert "takes one name" in says(capsys, "zoo", "hide", "x", error=True)
 
 

@@ -9,7 +9,6 @@ from typing import NamedTuple
 from ccat.cli.ascii import fitting
 from ccat.report.formats import FORMATS, markdown
 from ccat.report.table import Table
-from ccat.report.terminal import as_terminal, rows_on_terminal
 
 
 class Screen(NamedTuple):
@@ -29,6 +28,8 @@ def screen() -> Screen | None:
 def print_rows(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table of texts."""
     if found := screen():
+        from ccat.report.terminal import rows_on_terminal  # noqa: PLC0415 (rich takes time)
+
         print(
             rows_on_terminal(head, rows, found.width, colour=found.colour, fit=fitting).rstrip("\n")
         )
@@ -42,6 +43,8 @@ def print_tables(tables: Sequence[Table], form: str | None, notes: Sequence[str]
     Without a format it is what fits a terminal, or Markdown where the output is no terminal.
     """
     if form is None and (found := screen()):
+        from ccat.report.terminal import as_terminal  # noqa: PLC0415 (rich takes time)
+
         texts = [as_terminal(one, found.width, colour=found.colour, fit=fitting) for one in tables]
     else:
         texts = [FORMATS[form or "md"](table) for table in tables]
