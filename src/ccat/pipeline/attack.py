@@ -32,12 +32,11 @@ from ccat.attacking.block import try_out
 from ccat.attacking.copies import Compile, Fast, Gradients, decide, require_asked
 from ccat.attacking.forecast import Forecast, fitting_batch, forecast
 from ccat.attacking.rest import TPR as REST_TPR
-from ccat.attacking.rest import USUAL as USUAL_TPR
 from ccat.attacks.inputs import require_same_answers
 from ccat.data import calibration_size, counted, data_digest, split_of
 from ccat.engine import Engine, Local, one_thread
 from ccat.errors import PipelineError
-from ccat.evaluation.outcome import Outcome, highest_tpr
+from ccat.evaluation.outcome import Outcome
 from ccat.pipeline.answers import (
     clean_probabilities,
     clean_scores,
@@ -46,6 +45,7 @@ from ccat.pipeline.answers import (
     split_shape,
 )
 from ccat.pipeline.detect import fit_missing
+from ccat.pipeline.fitting import require_fitting, warn_of_few
 from ccat.pipeline.run_results import Keep, RunResults
 from ccat.pipeline.workers import Common, common_of, copies_of, run_of, target_of, target_with
 from ccat.progress import Progress
@@ -112,9 +112,9 @@ def attack(
         codec.require_storable(case, Case)
     with run.writing():
         here = "cpu" if engine.away else device
-        _require_fitting(run, cases, examples)
+        require_fitting(run, cases, examples)
         require_asked(compiled, gradients, device)
-        _warn_of_few(run, here)
+        warn_of_few(run, here)
         fit_missing(run, [case.threat for case in cases], here, progress)
         limits = (keep, batch, rest_tpr, attack_certified)
         todo = _plan(run, cases, examples, engine, device, *limits)
@@ -149,7 +149,7 @@ def dry_run(
     Returns:
         The forecast of each case, and how many images would go through the model at once.
     """
-    _require_fitting(run, cases, examples)
+    require_fitting(run, cases, examples)
     fitted = tuple(run.answers.detectors())
     if run.rejection.to_fit([], fitted, grey=True) and not fitted:
         raise PipelineError(f"{run.path} has no detector yet: attack it once without --dry-run")
@@ -274,33 +274,3 @@ def _compute(common: Common, unit: Unit) -> tuple[Block, Tensor]:
     """Compute one unit in a worker process."""
     run, images = run_of(common)
     return solve(target_of(run, common), images.x, images.y, unit, common.device)
-
-
-def _warn_of_few(run: Run, device: str) -> None:
-    """Warn if too few calibration images are classified correctly for the usual TPR.
-
-    The answers to clean images are stored, so that showing results never needs the model.
-    """
-    last = calibration_size(run.recipe.dataset)
-    given = clean_probabilities(run, device)[-last:].argmax(1)
-    correct = int((given == split_of(run.recipe.dataset, "test").y[-last:]).sum())
-    if (most := highest_tpr(correct)) < USUAL_TPR:
-        warnings.warn(
-            f"{correct} correctly classified calibration images support a TPR of at most "
-            f"{most:g}, not the usual {USUAL_TPR:g}: tables are shown at that or less",
-            stacklevel=2,
-        )
-
-
-def _require_fitting(run: Run, cases: Sequence[Case], examples: int) -> None:
-    """Refuse a number of examples or a threat that does not fit the images, before planning."""
-    dataset = run.recipe.dataset
-    images = counted(dataset)
-    if not 1 <= examples <= len(images):
-        raise PipelineError(
-            f"--examples must be 1 to {len(images)}, not {examples}: the last "
-            f"{calibration_size(dataset)} test images choose the threshold"
-        )
-    x = images[:1].floats()
-    for threat in {case.threat for case in cases}:
-        threat.project(x, torch.zeros_like(x))
