@@ -204,12 +204,7 @@ def test_a_comparison_turned_round_is_its_mirror() -> None:
     shorter = replace(
         other,
         attempts=tuple(
-            replace(
-                a,
-                answers={JUDGE: a.answers[JUDGE][:60]},
-                asked=a.asked[:60],
-                certified=a.certified[:60],
-            )
+            replace(a, answers={JUDGE: a.answers[JUDGE][:60]}, asked=a.asked[:60])
             for a in other.attempts
         ),
     )

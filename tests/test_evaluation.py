@@ -91,7 +91,7 @@ def test_without_a_named_threat() -> None:
 def test_only_images_that_all_attempts_attacked_count() -> None:
     m = run_outcomes()
     few = np.ones(40, dtype=np.bool_)
-    short = replace(m.attempts[1], answers={JUDGE: attempt(m, 1)[:40]}, asked=few, certified=~few)
+    short = replace(m.attempts[1], answers={JUDGE: attempt(m, 1)[:40]}, asked=few)
     found = evaluate(replace(m, attempts=(m.attempts[0], short, *m.attempts[2:])), tau=0.5)
     assert [a.pooled.examples for a in found.attacks] == [40, 100, 100]
 
@@ -127,7 +127,7 @@ def test_a_metric_is_added_in_two_places(monkeypatch: pytest.MonkeyPatch) -> Non
     rows = list(csv.DictReader(io.StringIO(FORMATS["csv"](table))))
     assert float(rows[2]["fooled"]) == estimate.value
     assert float(rows[2]["fooled high"]) == estimate.high
-    assert f"{100 * estimate.value:.1f} {{" in FORMATS["tex"](table)
+    assert f"& {100 * estimate.value:.1f} &" in FORMATS["tex"](table)
 
     document = to_json([found])
     assert document["evaluations"][0]["attacks"][0]["pooled"]["rates"]["fooled"]["value"] == (

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ccat.attacking.block import Block, Target, attack_block
-from ccat.attacking.case import BLOCK, Attempt, Case, block_of, blocks_in, sequences
+from ccat.attacking.case import BLOCK, Attempt, block_of, blocks_in, sequences
 from ccat.attacking.rest import Rest, rows
 from ccat.engine import Engine
 from ccat.errors import PipelineError
@@ -134,8 +134,8 @@ def attack(
         *(len(todo), len(attempts) * count),
     )
     progress(0, total, f"{len(todo)} blocks")
-    inner, of_case = inner_of(progress), Counter(unit.attempt.case for unit in todo)
-    ended, passes = Counter[Case](), Counter[str]()
+    inner, of_case = inner_of(progress), Counter(map(_title, todo))
+    ended, passes = Counter[str](), Counter[str]()
     for unit, (block, delta) in engine(work, common, queue):
         place = of[unit.attempt.key, unit.block]
         kept = replace(block, certified=place.certified)
@@ -144,12 +144,17 @@ def attack(
         queue.extend([after] if after else [])
         done, finished = done + weight(unit, shape), finished + 1
         passes.update(forwards=block.forwards, backwards=block.backwards)
-        case = unit.attempt.case
-        ended[case] += 1
-        text = f"{finished} of {len(todo)} blocks, {case.condition.title} {case.name}"
+        title = _title(unit)
+        ended[title] += 1
+        text = f"{finished} of {len(todo)} blocks, {title}"
         last = finished == len(todo)
         progress(done, total, _summary(finished, passes, places, attempts) if last else text)
-        inner(ended[case], of_case[case], f"{case.condition.title} {case.name}")
+        inner(ended[title], of_case[title], title)
+
+
+def _title(unit: Unit) -> str:
+    case = unit.attempt.case
+    return f"{case.condition.title} {case.name}"
 
 
 def _summary(

@@ -51,7 +51,8 @@ class AttemptOutcomes:
         rest_at: The TPR at whose τ an accepted error was enough, so that the image rested from then
             on; None where all images were attacked to the end.
         position: How many attempts came before it in its sequence.
-        certified: True for the images that rested because no wrong answer to them is possible.
+        certified: True for the images that rested because no wrong answer to them is possible;
+            empty where none did.
     """
 
     key: str
@@ -71,14 +72,10 @@ class AttemptOutcomes:
     position: int = 0
     certified: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
 
-    def __post_init__(self) -> None:
-        if len(self.certified) == 0:
-            object.__setattr__(self, "certified", np.zeros_like(self.asked))
-
     @property
     def counted(self) -> NDArray[np.bool_]:
         """True for the images that rates are over: attacked, or certified."""
-        return self.asked | self.certified
+        return self.asked | self.certified if len(self.certified) else self.asked
 
     @property
     def title(self) -> str:
