@@ -1,6 +1,8 @@
 """Runs as a report shows them."""
 
+import base64
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +12,10 @@ from ccat.evaluation.evaluate import evaluate
 from ccat.evaluation.groups import pooled_answers
 from ccat.evaluation.results import Group, Picture, RunOutcomes
 from ccat.report import tables
-from ccat.report.page import Section
 from ccat.report.save import save_report
+from ccat.report.section import Section
 
+ON = date(2026, 3, 14)
 NASTY = '</script><img src=x onerror="window.hacked=1">&{{data}}'
 
 
@@ -42,6 +45,11 @@ def pictures(outcomes: RunOutcomes, group: Group, count: int) -> list[Picture]:
     ]
 
 
+def unpacked(text: str) -> np.ndarray:
+    """Whole numbers as the page packs them."""
+    return np.frombuffer(base64.b64decode(text[1:]), f"<u{text[0]}").astype(int)
+
+
 RUNS = [
     run(0, "first", "Normal"),
     run(1, NASTY, "ConfidenceCalibrated"),
@@ -64,4 +72,4 @@ def save_site(out: Path) -> Path:
         for one in RUNS
     ]
     made = tables([[evaluate(one, tpr) for tpr in (0.9, 0.8)] for one in RUNS])
-    return save_report(out, sections, made, {}, 0.9)
+    return save_report(out, sections, made, {}, ON)

@@ -75,9 +75,8 @@ def test_intervals_cover_the_truth_and_need_the_moving_threshold() -> None:
         calibration = Outcome(np.zeros(200, dtype=bool), g.random(200))
         rate = COVERAGE(Outcome(np.zeros(2000, dtype=bool), g.random(2000)))
         tau, counts = metrics.threshold(calibration, 0.9), resamples(2000, seed, 200)
-        moving += covers(
-            bootstrap(rate, tau, counts, resampled_thresholds(calibration, 0.9, seed, 200)), 0.9
-        )
+        (taus,) = resampled_thresholds(calibration, [0.9], seed, 200)
+        moving += covers(bootstrap(rate, tau, counts, taus), 0.9)
         fixed += covers(bootstrap(rate, tau, counts, np.full(200, tau)), 0.9)
     assert moving / 150 > 0.87
     assert fixed / 150 < 0.7

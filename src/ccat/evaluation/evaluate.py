@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -52,8 +51,6 @@ if TYPE_CHECKING:
 STRONGEST = 5
 ALL = "all unseen"
 
-_counts = lru_cache(maxsize=3)(resamples)
-
 
 @dataclass(frozen=True)
 class _Threshold:
@@ -81,7 +78,7 @@ class _Threshold:
 
     def estimate(self, levels: Levels) -> Estimate:
         """Return a rate at τ with its interval over images and τ."""
-        return bootstrap(levels, self.tau, _counts(len(levels.part), self.seed), self.taus)
+        return bootstrap(levels, self.tau, resamples(len(levels.part), self.seed), self.taus)
 
 
 def evaluate(
@@ -97,11 +94,12 @@ def evaluate(
     """
     if tau is None:
         chosen_tau = threshold(run.calibration, tpr)  # refuses a TPR that is none
-        at = _Threshold(chosen_tau, resampled_thresholds(run.calibration, tpr, seed), seed)
+        (taus,) = resampled_thresholds(run.calibration, [tpr], seed)
+        at = _Threshold(chosen_tau, taus, seed)
     else:
         at = _Threshold(tau, np.full(REPLICATES, float(tau)), seed)
     clean, equal = run.clean_answers.outcome, chosen(run.calibration, seed)
-    counts = _counts(len(clean), seed)
+    counts = resamples(len(clean), seed)
     return Evaluation(
         run=run.run,
         method=run.method,
@@ -157,7 +155,7 @@ def _selective(run: RunOutcomes, group: Group, equal: Sequence[Chosen], seed: in
         headline(run, group).among(rows),
         COVERAGE(clean).among(rows),
         equal,
-        _counts(len(rows), seed),
+        resamples(len(rows), seed),
         lambda tau: rested_at(run, group, tau) is not None,
         areas=not group.condition.on_noise,
     )

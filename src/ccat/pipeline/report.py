@@ -1,6 +1,7 @@
 """From runs to a report: what the pipeline kept, put together with tables and figures."""
 
 from collections.abc import Sequence
+from datetime import date
 from pathlib import Path
 
 from ccat.errors import PipelineError
@@ -9,8 +10,8 @@ from ccat.pipeline.corrupt import contact_sheet
 from ccat.pipeline.examples import pictures
 from ccat.report import tables
 from ccat.report.analysis import analysis_figures, contact_sheet_figure
-from ccat.report.page import Section
 from ccat.report.save import save_report
+from ccat.report.section import Section
 from ccat.runs import Run
 
 PICTURES = 16  # per run and condition
@@ -44,7 +45,6 @@ def report(
         )
         for run, one, at in zip(runs, outcomes, evaluations, strict=True)
     ]
-    tpr = evaluations[0][0].tpr_asked or 0.99
     stored = {one.run: run.analysis() for run, one in zip(runs, outcomes, strict=True)}
     analysed = {name: found for name, found in stored.items() if found}
     plates = analysis_figures(analysed, outcomes)
@@ -52,4 +52,4 @@ def report(
         name, rows = contact_sheet(runs[0].recipe.dataset)
         caption = f"{name}: the first test images under every corruption, at its middle severity"
         plates["corruptions"] = (caption, contact_sheet_figure(rows))
-    return save_report(out, sections, tables(evaluations), plates, tpr)
+    return save_report(out, sections, tables(evaluations), plates, date.today())
