@@ -14,6 +14,7 @@ from ccat.evaluation.results import Group, Picture, RunOutcomes
 from ccat.report import tables
 from ccat.report.save import save_report
 from ccat.report.section import Section
+from ccat.report.table import Table
 
 ON = date(2026, 3, 14)
 NASTY = '</script><img src=x onerror="window.hacked=1">&{{data}}'
@@ -57,9 +58,9 @@ RUNS = [
 ]
 
 
-def save_site(out: Path) -> Path:
-    """A report of these runs; of L2 no pictures were kept."""
-    sections = [
+def sections() -> list[Section]:
+    """These runs; of L2 no pictures were kept."""
+    return [
         Section(
             one,
             evaluate(one, 0.9),
@@ -71,5 +72,13 @@ def save_site(out: Path) -> Path:
         )
         for one in RUNS
     ]
-    made = tables([[evaluate(one, tpr) for tpr in (0.9, 0.8)] for one in RUNS])
-    return save_report(out, sections, made, {}, ON)
+
+
+def made_tables() -> list[Table]:
+    """The tables of these runs."""
+    return tables([[evaluate(one, tpr) for tpr in (0.9, 0.8)] for one in RUNS])
+
+
+def save_site(out: Path) -> Path:
+    """A report of these runs."""
+    return save_report(out, sections(), made_tables(), {}, ON)

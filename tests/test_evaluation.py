@@ -9,8 +9,8 @@ from dataclasses import replace
 import jsonschema
 import numpy as np
 import pytest
-from scipy import stats
 from reported import unpacked
+from scipy import stats
 from sklearn.metrics import roc_auc_score
 from synthetic import (
     JUDGE,

@@ -96,7 +96,7 @@ def _doubted(one: Evaluation) -> list[str]:
     if others:
         parts.append(f"in doubt (‡) {_are(others)} {'also ' if parts else ''}{_names(others)}")
     if unfinished := [a for a in one.attacks if a.unfinished]:
-        parts.append(f"not finished (†) {_are(unfinished)} the attacks within {_names(unfinished)}")
+        parts.append(f"not finished (†) are the attacks within {_names(unfinished)}")
     return parts
 
 

@@ -44,11 +44,10 @@ function moveTo(mode, stop) { // the slider, or its switch
   state.stop = stop;
   showStop();
   showMain();
-  showCurves();
+  moveMarks();
   showClasses();
-  showConfidences();
   judgeGallery();
-  showExamples();
+  judgeExamples();
 }
 function showRates() {
   options(byId("rate"), state.threat.rates.map((rate) => [rate.name, rate.title]));
@@ -75,7 +74,6 @@ function chooseThreat(key) {
   showMain();
   showCurves();
   showClasses();
-  showConfidences();
   showImages();
   const chosen = byId("main").querySelector("th.chosen"), box = byId("main").parentElement;
   const left = byId("main").querySelector("th").offsetWidth;
@@ -124,7 +122,6 @@ window.addEventListener("resize", () => { // charts are drawn in the pixels ther
   if (width === document.documentElement.clientWidth) return;
   width = document.documentElement.clientWidth;
   showCurves();
-  showConfidences();
 });
 showStop();
 chooseThreat(data.conditions[0].key);

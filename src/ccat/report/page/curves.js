@@ -1,13 +1,15 @@
 // The curves under the threat chosen: a rate over the coverage of clean images, ROC, confidences.
 
 const zip = (xs, ys) => Array.from(xs, (x, n) => [x, ys[n]]);
+let marks = []; // what the slider moves in charts that are drawn already: functions
+const moveMarks = () => marks.forEach((move) => move());
 const attackedRuns = () => data.runs.filter((run) => run.attacked[state.threat.key]);
 
 function showCurves() {
   const condition = state.threat, shown = rateOf(condition), runs = attackedRuns();
   const box = byId("rate-chart"), at = frame(box), series = [];
   const parts = axes(at, "clean images accepted (coverage), %", `${shown.title}, %`);
-  const marks = [];
+  const dots = drawn("g", {});
   let proved = false;
   for (const run of runs) {
     const attacked = run.attacked[condition.key], { curve } = attacked;
@@ -17,11 +19,13 @@ function showCurves() {
       proved = true;
     }
     parts.push(path(at, points, run));
-    const here = [numbers(attacked.reached)[place()], estimate(attacked.rates[shown.name]).value];
-    marks.push(...dot(at, here, run));
     series.push({ run, points: [...points].reverse() });
   }
-  box.replaceChildren(chart(at, `${shown.title} over coverage`, [...parts, ...marks]));
+  box.replaceChildren(chart(at, `${shown.title} over coverage`, [...parts, dots]));
+  marks = [() => dots.replaceChildren(...runs.flatMap((run) => {
+    const { reached, rates } = run.attacked[condition.key];
+    return dot(at, [numbers(reached)[place()], estimate(rates[shown.name]).value], run);
+  }))];
   readable(box, at, series, ([x, y]) => `${percent(y)} % at ${percent(x)} %`);
   byId("rate-caption").textContent = `${shown.title} = ${shown.meaning}. Runs can be compared where `
     + "they accept as much of the clean images; a dot is where the slider stands. "
@@ -30,21 +34,25 @@ function showCurves() {
   byId("key").replaceChildren(...runs.map((run) => element("li", {}, swatch(run), named(run))));
   byId("key").hidden = data.runs.length === 1;
   showRoc(runs.filter((run) => run.attacked[condition.key].roc));
+  showConfidences();
+  moveMarks();
 }
 function showRoc(runs) {
   byId("roc-figure").hidden = !runs.length;
   const box = byId("roc-chart");
   if (!runs.length) return box.replaceChildren();
-  const at = frame(box), series = [], marks = [];
+  const at = frame(box), series = [], dots = drawn("g", {});
   const parts = axes(at, "successful adversarial examples accepted, %", "correct accepted, %");
   for (const run of runs) {
     const { roc } = run.attacked[state.threat.key];
     const points = [[0, 0], ...zip(numbers(roc.x), numbers(roc.y)).reverse(), [1000, 1000]];
     parts.push(path(at, points, run));
-    marks.push(...dot(at, numbers(roc.at).subarray(2 * place(), 2 * place() + 2), run));
     series.push({ run, points });
   }
-  box.replaceChildren(chart(at, "ROC curve", [...parts, ...marks]));
+  box.replaceChildren(chart(at, "ROC curve", [...parts, dots]));
+  const { key } = state.threat;
+  marks.push(() => dots.replaceChildren(...runs.flatMap((run) => dot(
+    at, numbers(run.attacked[key].roc.at).subarray(2 * place(), 2 * place() + 2), run))));
   readable(box, at, series, ([x, y]) => `${percent(y)} % against ${percent(x)} %`);
 }
 function showConfidences() {
@@ -68,14 +76,17 @@ function histogram(run, figure) {
       x: x + 0.5, width: at.x(1000 / count) - at.x(0) - 1, y, height: at.y(0) - y, ...attributes,
     });
   };
-  const tau = Math.min(1, Math.max(0, Number(run.tau[place()]) || 0));
-  const line = { x1: at.x(1000 * tau), x2: at.x(1000 * tau), y1: at.y(0), y2: at.y(1000) };
+  const line = drawn("line", { y1: at.y(0), y2: at.y(1000), class: "tau" });
+  marks.push(() => {
+    const tau = Math.min(1, Math.max(0, Number(run.tau[place()]) || 0));
+    for (const end of ["x1", "x2"]) line.setAttribute(end, at.x(1000 * tau));
+  });
   box.replaceChildren(chart(at, `confidences of ${run.name}`, [
     ...axes(at, "confidence", "share, %", { top: 100 * top, right: 1 }),
     ...bad.map((height, n) => bar(height, n, { fill: colour(run), "fill-opacity": 0.7 })),
     ...good.flatMap((height, n) =>
       (height ? [bar(height, n, { fill: "none", stroke: "currentColor" })] : [])),
-    drawn("line", { ...line, class: "tau" }),
+    line,
   ]));
   caption.replaceChildren(swatch(run), named(run));
 }

@@ -97,6 +97,17 @@ function showExamples() {
   byId("examples-count").textContent = `${rows.length} images`;
   byId("examples-more").hidden = rows.length <= shownRows;
 }
+function judgeExamples() { // after the slider has moved: most often only outcomes change
+  const chosen = byId("examples-through").checked || byId("examples-filter").value.trim();
+  if (chosen || sorting[0] === OUTCOME) return showExamples();
+  const run = data.runs[state.run];
+  for (const { cells } of byId("examples").tBodies[0].rows) {
+    const [text] = verdict(run, state.threat, Number(cells[0].textContent));
+    if (cells[OUTCOME].textContent === text) continue;
+    cells[OUTCOME].textContent = text;
+    cells[OUTCOME].className = classOf(OUTCOME, text);
+  }
+}
 function classOf(column, words) {
   if (column !== OUTCOME) return COLUMNS[column][1];
   return `outcome ${THROUGH.includes(words) ? "through" : "held"}`;
