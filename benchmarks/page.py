@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from playwright.sync_api import CDPSession, Page, sync_playwright
 
-from ccat import L1, L2, Condition, Frame, Linf
+from ccat import L1, L2, Condition, Frame, Linf, Threat
 from ccat.evaluation.evaluate import evaluate
 from ccat.evaluation.groups import group_attempts
 from ccat.evaluation.outcome import Outcome
@@ -27,8 +27,8 @@ from ccat.report import tables
 from ccat.report.page import page
 from ccat.report.section import Section
 
-THREATS = (Linf(0.3), Linf(0.4), L2(3), L1(18), Frame(2))
-CONDITIONS = (*map(Condition, THREATS), Condition(Linf(0.3), "noise"))
+THREATS: tuple[Threat, ...] = (Linf(0.3), Linf(0.4), L2(3), L1(18), Frame(2))
+CONDITIONS = (*(Condition(threat) for threat in THREATS), Condition(Linf(0.3), "noise"))
 ATTEMPTS = 2  # under each condition
 PICTURES = 16
 FLAGS = (

@@ -37,9 +37,10 @@ def test_the_worst_comes_first_and_what_training_has_seen_after_it() -> None:
     assert verdict(found) == (
         f"At 90 % TPR it answers {percent(found.rates['coverage'].value)} % of clean images, "
         f"{percent(found.rates['error'].value)} % of these wrongly; within Linf:0.3, the worst "
-        f"of 2 threats, at least {percent(worst.value)} % ({percent(worst.low)}–{percent(worst.high)}) "
-        f"of what it accepts is wrong; within L2:3, seen in training, at least "
-        f"{percent(seen.value)} % ({percent(seen.low)}–{percent(seen.high)})."
+        f"of 2 threats, at least {percent(worst.value)} % "
+        f"({percent(worst.low)}–{percent(worst.high)}) of what it accepts is wrong; "
+        f"within L2:3, seen in training, at least {percent(seen.value)} % "
+        f"({percent(seen.low)}–{percent(seen.high)})."
     )
     assert verdict(evaluate(RUN, tau=0.5)).startswith("At the τ given it")
     assert verdict(evaluate(RUN, tau=-np.inf)).startswith("Where nothing is rejected it")

@@ -39,7 +39,7 @@ function showClasses() {
     bar.style.background = colour(column.run);
     const textContent = whole ? (100 * value).toFixed(1) : "–", title = `${part} of ${whole}`;
     const number = element("span", { className: "value", textContent });
-    if (column.title === "clean") return element("td", { title }, number);
+    if (column.title === "clean") return element("td", { title, className: "start" }, number);
     return element(
       "td", { title }, element("span", { className: "track" }, bar), number,
       element("small", { textContent: `${part}/${whole}` }),
@@ -53,7 +53,9 @@ function showClasses() {
     element("thead", {},
       element("tr", {}, element("th", { textContent: "" }), ...groups),
       element("tr", {}, element("th", { textContent: "class", scope: "col" }), ...columns.map(
-        ({ title }) => element("th", { textContent: title, scope: "col" })))),
+        ({ title }) => element("th", {
+          textContent: title, scope: "col", className: title === "clean" ? "start" : "",
+        })))),
     element("tbody", {}, ...labels.map((label) => element(
       "tr", {}, element("td", { textContent: className(label) }),
       ...columns.map((column) => of(column, label))))),
