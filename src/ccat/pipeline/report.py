@@ -14,7 +14,9 @@ from ccat.report.save import save_report
 from ccat.report.section import Section
 from ccat.runs import Run
 
-PICTURES = 16  # per run and condition
+_PICTURES = 64  # per condition, of all runs together
+_MOST = 16  # of one run
+_LEAST = 4
 
 
 def report(
@@ -37,11 +39,12 @@ def report(
     for one in outcomes:
         if not one.groups:
             raise PipelineError(one.notes[0])
+    count = pictures_of_each(len(runs))
     sections = [
         Section(
             one,
             at[0],
-            {group.condition: pictures(run, one, group, PICTURES) for group in one.groups},
+            {group.condition: pictures(run, one, group, count) for group in one.groups},
         )
         for run, one, at in zip(runs, outcomes, evaluations, strict=True)
     ]
@@ -53,3 +56,8 @@ def report(
         caption = f"{name}: the first test images under every corruption, at its middle severity"
         plates["corruptions"] = (caption, contact_sheet_figure(rows))
     return save_report(out, sections, tables(evaluations), plates, date.today())
+
+
+def pictures_of_each(runs: int) -> int:
+    """Return how many pictures of each condition a report shows of each of so many runs."""
+    return max(_LEAST, min(_MOST, _PICTURES // runs))

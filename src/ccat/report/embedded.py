@@ -2,7 +2,7 @@
 
 The page computes no rate. For every stop of its slider there is each rate with its interval, in
 tenths of a per cent, and of each image a code that says up to which stop it counts. Arrays are
-bytes, or pairs of bytes, in base64; those that are the same are sent once.
+bytes, or pairs of bytes, in base64; what is the same, pictures as well, is sent once.
 """
 
 import base64
@@ -39,12 +39,15 @@ _BINS = 25
 
 @dataclass(frozen=True)
 class _Arrays:
-    """Arrays that were sent already, by their content, with their index."""
+    """Arrays and pictures that were sent already, by their content, with their index."""
 
     sent: dict[str, int] = field(default_factory=dict)
 
     def index(self, values: NDArray[Any]) -> int:
-        return self.sent.setdefault(packed(values), len(self.sent))
+        return self.place(packed(values))
+
+    def place(self, text: str) -> int:
+        return self.sent.setdefault(text, len(self.sent))
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +121,7 @@ def _run(section: Section, stops: Stops, arrays: _Arrays) -> dict[str, Any]:
         },
         "attempts": [f"{one.title} ({one.condition.title})" for one in outcomes.attempts],
         "gallery": {
-            condition.key: [_picture(one) for one in pictures]
+            condition.key: [_picture(one, arrays) for one in pictures]
             for condition, pictures in section.pictures.items()
             if pictures
         },
@@ -220,7 +223,7 @@ def _answers(answers: Answers, arrays: _Arrays) -> dict[str, int]:
     return {"predicted": arrays.index(answers.predicted), "score": arrays.index(scores)}
 
 
-def _picture(picture: Picture) -> dict[str, Any]:
+def _picture(picture: Picture, arrays: _Arrays) -> dict[str, Any]:
     difference = picture.attacked - picture.image
     largest = float(np.abs(difference).max()) or 1.0
     images = {
@@ -233,7 +236,9 @@ def _picture(picture: Picture) -> dict[str, Any]:
         "label": picture.label,
         "answer": picture.answer and [picture.answer[0], percent(picture.answer[1])],
         "attackedAnswer": [picture.attacked_answer[0], percent(picture.attacked_answer[1])],
-        "images": {name: image_url(png(image), "png") for name, image in images.items()},
+        "images": {
+            name: arrays.place(image_url(png(image), "png")) for name, image in images.items()
+        },
     }
 
 

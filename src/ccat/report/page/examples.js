@@ -8,8 +8,8 @@ function showGallery() {
   byId("gallery").replaceChildren(...kept.map((one) => card(run, one)));
 }
 function card(run, one) {
-  const images = Object.entries(one.images).map(([name, src]) =>
-    element("img", { src, alt: `${name} ${one.row}` }));
+  const images = Object.entries(one.images).map(([name, index]) =>
+    element("img", { src: data.arrays[index], alt: `${name} ${one.row}` }));
   const what = one.label === null ? `noise ${one.row}`
     : `image ${one.row}, a ${className(one.label)}`;
   const found = array(run.attacked[state.threat.key].by)[one.row] > 0;
