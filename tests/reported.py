@@ -1,6 +1,8 @@
 """Runs as a report shows them."""
 
+import base64
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +13,11 @@ from ccat.evaluation.evaluate import evaluate
 from ccat.evaluation.groups import pooled_answers
 from ccat.evaluation.results import Group, Picture, RunOutcomes
 from ccat.report import tables
-from ccat.report.page import Section
 from ccat.report.save import save_report
+from ccat.report.section import Section
+from ccat.report.table import Table
 
+ON = date(2026, 3, 14)
 NASTY = '</script><img src=x onerror="window.hacked=1">&{{data}}'
 
 
@@ -44,6 +48,11 @@ def pictures(outcomes: RunOutcomes, group: Group, count: int) -> list[Picture]:
     ]
 
 
+def unpacked(text: str) -> np.ndarray:
+    """Whole numbers as the page packs them."""
+    return np.frombuffer(base64.b64decode(text[1:]), f"<u{text[0]}").astype(int)
+
+
 RUNS = [
     run(0, "first", "Normal"),
     run(1, NASTY, "ConfidenceCalibrated"),
@@ -51,9 +60,9 @@ RUNS = [
 ]
 
 
-def save_site(out: Path) -> Path:
-    """A report of these runs; of L2 no pictures were kept."""
-    sections = [
+def sections() -> list[Section]:
+    """These runs; of L2 no pictures were kept."""
+    return [
         Section(
             one,
             evaluate(one, 0.9),
@@ -65,5 +74,13 @@ def save_site(out: Path) -> Path:
         )
         for one in RUNS
     ]
-    made = tables([[evaluate(one, tpr) for tpr in (0.9, 0.8)] for one in RUNS])
-    return save_report(out, sections, made, {}, 0.9)
+
+
+def made_tables() -> list[Table]:
+    """The tables of these runs."""
+    return tables([[evaluate(one, tpr) for tpr in (0.9, 0.8)] for one in RUNS])
+
+
+def save_site(out: Path) -> Path:
+    """A report of these runs."""
+    return save_report(out, sections(), made_tables(), {}, ON)

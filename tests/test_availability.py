@@ -27,7 +27,8 @@ from ccat.evaluation.rates import AVAILABILITY, TPR
 from ccat.evaluation.run_outcomes import RunOutcomes
 from ccat.objectives import lowest_confidence, other_class_confidence
 from ccat.report import json_schema, tables, to_json
-from ccat.report.page import Section, page_data
+from ccat.report.embedded import page_data
+from ccat.report.section import Section
 from ccat.runs import Run
 from ccat.threats import Threat
 

@@ -55,7 +55,7 @@ def test_p_and_interval_are_those_of_a_literal_paired_bootstrap() -> None:
     """Resampled one by one: the images, the same for both runs, and the calibration images."""
     one, other = run_outcomes(0), run_outcomes(1)
     counts = resamples(100, 0)
-    taus = [resampled_thresholds(m.calibration, 0.9, 0) for m in (one, other)]
+    taus = [resampled_thresholds(m.calibration, [0.9], 0)[0] for m in (one, other)]
     values = []
     for row, *each in zip(counts, *taus, strict=True):
         rows = np.repeat(np.arange(100), row)

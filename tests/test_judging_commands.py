@@ -1,6 +1,5 @@
 """The commands that judge runs, from real run directories."""
 
-import base64
 import csv
 import io
 import json
@@ -9,6 +8,7 @@ from pathlib import Path
 import jsonschema
 import numpy as np
 import pytest
+from reported import unpacked
 from runs import CASES, TINY, says, table
 
 from ccat import PGD, SUITES, Case, Condition, Images, Linf, Suite, metrics, sealed
@@ -224,7 +224,7 @@ def test_a_report_of_real_runs(
     text = (here / "report/index.html").read_text()
     data = json.loads(text.split('id="data">')[1].split("</script>")[0])
     assert [len(run["gallery"]["test Linf:0.1"]) for run in data["runs"]] == [16, 16]
-    labels = np.frombuffer(base64.b64decode(data["runs"][0]["labels"]), "<u2")
+    labels = unpacked(data["arrays"][data["runs"][0]["labels"]])
     assert labels.tolist() == mnist_test.y[:9000].tolist()
     assert "Confidences along adversarial directions" in text
     assert (here / "report/figures/between.svg").exists()

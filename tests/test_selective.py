@@ -168,7 +168,7 @@ def test_resampled_thresholds_are_over_all_calibration_images_too() -> None:
         assert np.mean(one.taus) == pytest.approx(1 - one.coverage, abs=0.02)
     right = Outcome(np.zeros(100, dtype=bool), score)
     (taus,) = resampled_coverages(right, [0.9], seed=3)
-    assert (taus == resampled_thresholds(right, 0.9, seed=3)).all(), "the same resamples"
+    assert (taus == resampled_thresholds(right, [0.9], seed=3)[0]).all(), "the same resamples"
 
 
 def test_what_rested_is_a_lower_bound_above_the_threshold_at_which_it_rested() -> None:
@@ -254,7 +254,7 @@ def test_rates_by_class_are_those_of_its_images_alone() -> None:
     found = evaluate(m, tpr)
     clean = m.clean[JUDGE].outcome
     counts = resamples(len(clean), 0)
-    taus = resampled_thresholds(m.calibration, tpr, 0)
+    (taus,) = resampled_thresholds(m.calibration, [tpr], 0)
     assert [one.label for one in found.classes] == [str(n) for n in range(10)]
     assert sum(one.images for one in found.classes) == found.images
     for number in (0, 7):

@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from ccat.evaluation.evaluate import evaluate as evaluate_outcomes
 from ccat.evaluation.results import Evaluation, RunOutcomes
 from ccat.files import write_whole
 from ccat.report import FORMATS, comparison_table, tables, to_json
+from ccat.report.section import Section
 from ccat.report.table import Share, Table
 
 if TYPE_CHECKING:
@@ -160,7 +162,6 @@ def write_report(results: Sequence[Result], out: str | os.PathLike[str]) -> Path
         PipelineError: If there is no result, two have one name, or one was not attacked.
     """
     # Imported here because matplotlib takes a second.
-    from ccat.report.page import Section  # noqa: PLC0415
     from ccat.report.save import save_report  # noqa: PLC0415
 
     names = [one.outcomes.run for one in results]
@@ -176,7 +177,7 @@ def write_report(results: Sequence[Result], out: str | os.PathLike[str]) -> Path
         for one in results
     ]
     made = tables([[one.evaluation] for one in results])
-    return save_report(Path(out), sections, made, {}, results[0].evaluation.tpr_asked or 0.99)
+    return save_report(Path(out), sections, made, {}, date.today())
 
 
 def _formatted(table: Table, form: str) -> str:

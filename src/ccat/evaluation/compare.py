@@ -64,7 +64,7 @@ def compare(
     """
     runs = (first, second)
     taus = [threshold(run.calibration, tpr) for run in runs]
-    moving = [resampled_thresholds(run.calibration, tpr, seed) for run in runs]
+    moving = [resampled_thresholds(run.calibration, [tpr], seed)[0] for run in runs]
     clean = [rates.CLEAN_RATES[0](run.clean_answers.outcome) for run in runs]
     found = [_compared(None, clean, taus, moving, seed)]
     others = {group.condition: group for group in second.groups}

@@ -88,7 +88,8 @@ def evaluate(
     """
     if tau is None:
         chosen_tau = threshold(run.calibration, tpr)  # refuses a TPR that is none
-        at = _Threshold(chosen_tau, resampled_thresholds(run.calibration, tpr, seed), seed)
+        (taus,) = resampled_thresholds(run.calibration, [tpr], seed)
+        at = _Threshold(chosen_tau, taus, seed)
     else:
         at = _Threshold(tau, np.full(REPLICATES, float(tau)), seed)
     clean, (worst, unseen) = run.clean_answers.outcome, _over_threats(run, at)

@@ -37,18 +37,20 @@ def resamples(examples: int, seed: int, replicates: int = REPLICATES) -> NDArray
 
 
 def resampled_thresholds(
-    calibration: Outcome, tpr: float, seed: int, replicates: int = REPLICATES
-) -> Floats:
-    """Return the τ that each resample of the calibration examples chooses, (B,)."""
+    calibration: Outcome, tprs: Sequence[float], seed: int, replicates: int = REPLICATES
+) -> list[Floats]:
+    """Return for each TPR the τ that each resample of the calibration examples chooses, (B,)."""
     order, drawn = _sorted_resamples(calibration, seed, replicates)
     correct = ~calibration.wrong[order][drawn]
     before = correct.cumsum(1, dtype=np.int32)  # how many correct ones come up to each place
     sizes, inverse = np.unique(before[:, -1], return_inverse=True)
-    share = exact(tpr)
-    places = np.array([place(n, share) if n else -1 for n in sizes.tolist()])[inverse]
-    column = (before > places[:, None]).argmax(1)
-    found = calibration.score[order][drawn[np.arange(replicates), column]]
-    return np.where(places < 0, -np.inf, found)
+    found = []
+    for share in map(exact, tprs):
+        places = np.array([place(n, share) if n else -1 for n in sizes.tolist()])[inverse]
+        column = (before > places[:, None]).argmax(1)
+        chosen = calibration.score[order][drawn[np.arange(replicates), column]]
+        found.append(np.where(places < 0, -np.inf, chosen))
+    return found
 
 
 def resampled_coverages(

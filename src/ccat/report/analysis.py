@@ -17,7 +17,6 @@ from ccat.evaluation.rates import FPR, TPR, rates_of
 from ccat.evaluation.results import Analysis, Lines, RunOutcomes
 from ccat.report.figures import COLOURS, PANEL, RC
 
-RHOS = (1, 2, 4, 6, 8, 10, 12)
 _GREYS = "#777777"
 Plates = dict[str, tuple[str, Figure]]
 
@@ -28,7 +27,7 @@ def analysis_figures(runs: Mapping[str, Analysis], outcomes: Sequence[RunOutcome
     Args:
         runs: The analyses by the name of the run; only those of as many images and iterations as
             the first are drawn.
-        outcomes: All runs of the report; where they differ in ρ, a figure is over ρ.
+        outcomes: All runs of the report; where they differ in ρ, figures are over ρ.
     """
     numbers = [(one.examples, one.iterations) for one in runs.values()]
     # Beside each other stand the same lines, or none.
@@ -51,12 +50,11 @@ def analysis_figures(runs: Mapping[str, Analysis], outcomes: Sequence[RunOutcome
                 "means over many",
                 between(runs),
             )
-        if any(one.method == "ConfidenceCalibrated" for one in outcomes):
+        if len(by_rho := _by_rho(outcomes)) > 1:
             plates["transition"] = (
                 "λ, the weight of the label in CCAT's target, over the size of the perturbation",
-                transition(),
+                transition(sorted(by_rho)),
             )
-        if len(by_rho := _by_rho(outcomes)) > 1:
             plates["rho"] = (
                 "CCAT trained with several ρ: RErr over τ (above) and ROC curves (below)",
                 over_rho(by_rho),
@@ -136,13 +134,14 @@ def between(runs: Mapping[str, Analysis]) -> Figure:
     return figure
 
 
-def transition() -> Figure:
-    """Draw λ = (1 − min(1, ‖δ‖/ε))^ρ (equation 6)."""
+def transition(rhos: Sequence[float]) -> Figure:
+    """Draw λ = (1 − min(1, ‖δ‖/ε))^ρ (equation 6) for each ρ."""
     figure = Figure(figsize=(1.3 * PANEL, PANEL), layout="constrained")
     panel = figure.subplots()
     size = np.linspace(0, 1.1, 221)
-    for shade, rho in zip(np.linspace(0.15, 0.95, len(RHOS)), RHOS, strict=True):
-        panel.plot(size, (1 - np.minimum(1, size)) ** rho, color=_shade(shade), label=f"ρ = {rho}")
+    for shade, rho in zip(np.linspace(0.15, 0.95, len(rhos)), rhos, strict=True):
+        values = (1 - np.minimum(1, size)) ** rho
+        panel.plot(size, values, color=_shade(shade), label=f"ρ = {rho:g}")
     panel.set(xlabel="‖δ‖ / ε", ylabel="λ", xlim=(0, 1.75))
     panel.legend()
     return figure

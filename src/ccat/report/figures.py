@@ -42,14 +42,19 @@ class Style(NamedTuple):
 
 
 def styles(runs: Sequence[RunOutcomes]) -> list[Style]:
-    """Return a style for each run: the colour is the method's, dashes tell its runs apart."""
+    """Return a style for each run: the colour is the method's, dashes tell its runs apart.
+
+    Where the dashes of a colour are used up, other colours follow.
+    """
     colours = dict(_FIRST)
-    dashes: dict[str, int] = {}
-    found = []
     for run in runs:
         colours.setdefault(run.method, len(colours) % len(COLOURS))
-        dashes[run.method] = dashes.get(run.method, -1) + 1
-        found.append(Style(colours[run.method], dashes[run.method] % len(DASHES)))
+    others = sorted(range(len(COLOURS)), key=lambda n: n in colours.values())
+    found: list[Style] = []
+    for run in runs:
+        ranked = (colours[run.method], *others)
+        own = [Style(colour, dash) for colour in ranked for dash in range(len(DASHES))]
+        found.append(next((style for style in own if style not in found), own[0]))
     return found
 
 

@@ -1,6 +1,7 @@
 """The report as a folder: index.html, tables/ (md, csv, tex), figures/ (svg, pdf, png)."""
 
 from collections.abc import Mapping, Sequence
+from datetime import date
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -8,7 +9,8 @@ from matplotlib.figure import Figure
 from ccat.files import write_whole
 from ccat.report.figures import figures, save_figures
 from ccat.report.formats import FORMATS
-from ccat.report.page import Section, page
+from ccat.report.page import page
+from ccat.report.section import Section
 from ccat.report.table import Table
 
 
@@ -17,7 +19,7 @@ def save_report(
     sections: Sequence[Section],
     tables: Sequence[Table],
     analysis: Mapping[str, tuple[str, Figure]],
-    tpr: float,
+    on: date,
 ) -> Path:
     """Save a report, replacing the files of an earlier one, and return the path of its page.
 
@@ -26,14 +28,14 @@ def save_report(
         sections: One for each run.
         tables: Those that the page and the folder show.
         analysis: Further figures by name, each with a caption.
-        tpr: The true positive rate that chose the τ of each run.
+        on: The date of the report.
     """
     drawn = figures([one.outcomes for one in sections], [one.evaluation for one in sections])
     further = {name: figure for name, (_, figure) in analysis.items()}
     svg = save_figures(out / "figures", drawn | further)
     plates = {caption: svg[name] for name, (caption, _) in analysis.items()}
     title = "ccat: " + ", ".join(one.outcomes.run for one in sections)
-    content = page(title, sections, tables, plates, tpr).encode()
+    content = page(title, sections, tables, plates, on).encode()
     (out / "tables").mkdir(parents=True, exist_ok=True)
     for table in tables:
         for ending, text_of in FORMATS.items():

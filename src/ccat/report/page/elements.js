@@ -1,6 +1,7 @@
 // Small helpers for elements of the page.
 
 const byId = (id) => document.getElementById(id);
+const on = (id, event, react) => byId(id).addEventListener(event, react);
 function element(name, properties = {}, ...children) {
   const made = Object.assign(document.createElement(name), properties);
   made.append(...children);
@@ -13,14 +14,15 @@ function drawn(name, attributes, ...children) {
   return made;
 }
 const colour = (run) => `var(--c${run.colour % 6})`;
-const dashes = (run) => ["", "6 3", "2 3", "8 3 2 3"][run.dash % 4];
+const dashes = (run) => ["", "7 4", "2 3", "9 3 2 3"][run.dash % 4];
 function swatch(run) {
   const line = drawn("line", {
     x1: 0, x2: 28, y1: 7, y2: 7,
-    stroke: colour(run), "stroke-width": 4, "stroke-dasharray": dashes(run),
+    stroke: colour(run), "stroke-width": 3.5, "stroke-dasharray": dashes(run),
   });
   return drawn("svg", { viewBox: "0 0 28 14", class: "swatch", "aria-hidden": "true" }, line);
 }
+const named = (run) => element("span", { className: "name", textContent: run.name, title: run.name });
 function options(select, entries) { // keeps what was chosen, where it still is there
   const before = select.value;
   select.replaceChildren(

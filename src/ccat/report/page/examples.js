@@ -1,69 +1,81 @@
 // The gallery of worst adversarial examples, and the list of all attacked images.
 
 function showGallery() {
-  const run = data.runs[Number(byId("gallery-run").value)], key = byId("gallery-threat").value;
-  const cards = (run.gallery[key] || []).map((one) => card(run, key, one));
-  const textContent = "The perturbations were not kept (or the run was not attacked like this): "
-    + "`ccat attack` with --keep worst keeps them.";
-  byId("gallery").replaceChildren(...(cards.length ? cards : [element("p", { textContent })]));
+  if (!byId("gallery")) return;
+  const run = data.runs[state.run];
+  const kept = run.gallery[state.threat.key] || [];
+  byId("gallery-part").hidden = !kept.length;
+  byId("gallery").replaceChildren(...kept.map((one) => card(run, one)));
 }
-function card(run, key, one) {
-  const images = Object.entries(one.images).map(([name, src]) =>
-    element("img", { src, alt: `${name} ${one.row}` }));
+function card(run, one) {
+  const images = Object.entries(one.images).map(([name, index]) =>
+    element("img", { src: data.arrays[index], alt: `${name} ${one.row}` }));
   const what = one.label === null ? `noise ${one.row}`
     : `image ${one.row}, a ${className(one.label)}`;
-  const found = run.attacked[key].by[one.row] !== NOBODY;
-  const answer = ([predicted, score]) => `${className(predicted)} at ${percent(score)} %`;
-  const [words, kind] = verdict(run, key, one.row);
+  const found = array(run.attacked[state.threat.key].by)[one.row] > 0;
+  const answer = ([predicted, score]) => `${className(predicted)} at ${score}`;
+  const answers = [
+    ...(one.answer ? [answer(one.answer)] : []),
+    found ? `${answer(one.attackedAnswer)} %` : "the image itself is the worst",
+  ].join(" → ");
   const made = element(
     "div", { className: "card" },
     element("div", { className: "images" }, ...images),
-    element("div", { textContent: one.answer ? `${what}: taken for ${answer(one.answer)}` : what }),
-    element(
-      "div", {},
-      found ? `attacked: ${answer(one.attackedAnswer)}, ` : "the image itself is the worst: ",
-      element("span", { className: `outcome ${kind}`, textContent: words }),
-    ),
+    element("div", { textContent: what }),
+    element("div", { className: "answers", textContent: answers }),
+    element("div", {}, outcome(run, one.row)),
   );
   made.dataset.row = one.row;
   return made;
 }
+function outcome(run, row) {
+  const [textContent, kind] = verdict(run, state.threat, row);
+  return element("span", { className: `outcome ${kind}`, textContent });
+}
+function judgeGallery() { // after the slider has moved: the pictures stay
+  const run = data.runs[state.run];
+  for (const made of byId("gallery") ? byId("gallery").children : []) {
+    made.querySelector(".outcome").replaceWith(outcome(run, Number(made.dataset.row)));
+  }
+}
 
 // Each column has a name, the class of its cells, and how its values are shown.
-const named = (value) => (value === null ? "–" : className(value));
+const namedClass = (value) => (value === null ? "–" : className(value));
 const scored = (value) => (value === null ? "–" : percent(value));
 const COLUMNS = [
   ["image", "n", String],
-  ["label", "n", named],
-  ["clean answer", "n", named],
+  ["label", "n", namedClass],
+  ["clean answer", "n", namedClass],
   ["clean confidence", "n", scored],
-  ["attacked answer", "n", named],
+  ["attacked answer", "n", namedClass],
   ["confidence", "n", scored],
   ["outcome", "outcome", String],
   ["attack", "", String],
 ];
 const OUTCOME = 6;
 const THROUGH = ["got through", "gets rejected"]; // what an attacker wants
-let sorting = [0, 1], shown = 100;
+let sorting = [0, 1], shownRows = 100;
 
-function rowsOf(run, key) {
-  const attacked = run.attacked[key];
+function rowsOf(run) {
+  const attacked = run.attacked[state.threat.key];
   if (!attacked) return [];
-  const { clean, worst, by } = attacked, { noise } = conditionOf(key);
-  return Array.from(by, (attempt, n) => [
+  const { noise } = state.threat, labels = array(run.labels);
+  const [before, after] = [attacked.before, attacked.after].map(({ predicted, score }) => (
+    { predicted: array(predicted), score: array(score) }));
+  return Array.from(array(attacked.by), (attempt, n) => [
     n,
-    ...(noise ? [null, null, null] : [run.labels[n], clean.predicted[n], clean.score[n]]),
-    worst.predicted[n],
-    worst.score[n],
-    verdict(run, key, n)[0],
-    attempt === NOBODY ? "none, the image itself" : run.attempts[attempt],
+    ...(noise ? [null, null, null] : [labels[n], before.predicted[n], before.score[n]]),
+    after.predicted[n],
+    after.score[n],
+    verdict(run, state.threat, n)[0],
+    attempt === 0 ? "none, the image itself" : run.attempts[attempt - 1],
   ]);
 }
 function showExamples() {
-  const run = data.runs[Number(byId("examples-run").value)];
+  const run = data.runs[state.run];
   const words = byId("examples-filter").value.toLowerCase().split(/\s+/).filter(Boolean);
   const texts = (row) => row.map((value, n) => COLUMNS[n][2](value));
-  let rows = rowsOf(run, byId("examples-threat").value);
+  let rows = rowsOf(run);
   if (byId("examples-through").checked) {
     rows = rows.filter((row) => THROUGH.includes(row[OUTCOME]));
   }
@@ -76,14 +88,25 @@ function showExamples() {
   const [column, direction] = sorting;
   const order = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
   rows.sort((a, b) => direction * order(a[column], b[column]) || a[0] - b[0]);
-  const body = rows.slice(0, shown).map((row) => element("tr", {}, ...texts(row).map(
+  const body = rows.slice(0, shownRows).map((row) => element("tr", {}, ...texts(row).map(
     (textContent, n) => element("td", { textContent, className: classOf(n, textContent) }))));
   byId("examples").replaceChildren(
     element("thead", {}, element("tr", {}, ...COLUMNS.map(heading))),
     element("tbody", {}, ...body),
   );
   byId("examples-count").textContent = `${rows.length} images`;
-  byId("examples-more").hidden = rows.length <= shown;
+  byId("examples-more").hidden = rows.length <= shownRows;
+}
+function judgeExamples() { // after the slider has moved: most often only outcomes change
+  const chosen = byId("examples-through").checked || byId("examples-filter").value.trim();
+  if (chosen || sorting[0] === OUTCOME) return showExamples();
+  const run = data.runs[state.run];
+  for (const { cells } of byId("examples").tBodies[0].rows) {
+    const [text] = verdict(run, state.threat, Number(cells[0].textContent));
+    if (cells[OUTCOME].textContent === text) continue;
+    cells[OUTCOME].textContent = text;
+    cells[OUTCOME].className = classOf(OUTCOME, text);
+  }
 }
 function classOf(column, words) {
   if (column !== OUTCOME) return COLUMNS[column][1];
