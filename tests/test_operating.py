@@ -9,9 +9,9 @@ from synthetic import JUDGE, LINF, run_outcomes
 from ccat.evaluation import rates
 from ccat.evaluation.evaluate import evaluate
 from ccat.evaluation.groups import headline
-from ccat.evaluation.intervals import resamples
 from ccat.evaluation.operating import at_coverages, at_given, at_tprs, estimates
 from ccat.evaluation.rates import Levels
+from ccat.evaluation.resampling import resamples
 
 RUN = run_outcomes()
 TPRS = (0.5, 0.9, 0.99)
