@@ -101,7 +101,7 @@ def synthetic(seed: int, images: int) -> RunOutcomes:
 
 
 def pictures(seed: int, runs: int) -> dict[Condition, list[Picture]]:
-    """Return pictures of noise, which no format makes smaller; images are those of all runs."""
+    """Return pictures of noise, which no format makes smaller; the images are those of all runs."""
     g, clean = np.random.default_rng([seed, 1]), np.random.default_rng(0)
     images = clean.random((pictures_of_each(runs), 1, 28, 28), dtype=np.float32)
     return {
