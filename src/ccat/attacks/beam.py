@@ -179,14 +179,13 @@ def _groups(owner: Tensor) -> list[Tensor]:
     All that a climb computes then stays in the processor's cache.
     """
     groups, size = [0], 0
-    counts = owner.unique_consecutive(return_counts=True)[1].tolist()
-    for count in counts:
+    for count in owner.bincount().tolist():
         if size and size + count > AT_ONCE:
             groups.append(0)
             size = 0
         groups[-1] += count
         size += count
-    return list(torch.arange(len(owner), device=owner.device).split(groups))
+    return list(torch.split(torch.arange(len(owner), device=owner.device), groups))
 
 
 def _nearest(problem: Problem, count: int) -> Tensor:
