@@ -179,7 +179,7 @@ def _groups(owner: Tensor) -> list[Tensor]:
     All that a climb computes then stays in the processor's cache.
     """
     groups, size = [0], 0
-    for count in owner.unique_consecutive(return_counts=True)[1].tolist():  # type: ignore[no-untyped-call]
+    for count in owner.bincount().tolist():
         if size and size + count > AT_ONCE:
             groups.append(0)
             size = 0

@@ -106,7 +106,7 @@ class L2:
             left = ((self.epsilon - used).clamp_min(0) * (self.epsilon + used)).sqrt()
             rest = torch.addcmul(squares, stopped, squares, value=-1).sum(IMAGE).sqrt() * peak
             scale = per_image((left / rest.clamp_min(tiny(rest))).clamp_max(1))
-            stopped = torch.maximum(stopped, above(scale, reach))
+            stopped = torch.maximum(stopped, 1 - above(reach, scale, equal=True))
             if count == (count := stopped.sum().item()):
                 return into_box(x, scale * delta)
 

@@ -59,9 +59,7 @@ def above(values: Tensor, least: Tensor | float, *, equal: bool = False) -> Tens
 
     To multiply with these numbers takes a tenth of the time of `torch.where` on a CPU.
     """
-    if isinstance(least, Tensor):
-        values, least = torch.broadcast_tensors(values, least)  # type: ignore[no-untyped-call]
-    mask = torch.empty(values.shape, dtype=values.dtype, device=values.device)
+    mask = torch.empty_like(values)
     return torch.ge(values, least, out=mask) if equal else torch.gt(values, least, out=mask)
 
 
