@@ -49,24 +49,29 @@ def alone(outcomes: RunOutcomes) -> dict[str, dict[str, Cell]]:
 
 
 def main() -> None:
-    """Print a table for each condition, with a column for each run."""
+    """Print a table for each kind of threat, with a column for each run and threat."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("runs", nargs="+", type=Path)
-    tables = {path.name: alone(collect(Run.open(path))) for path in parser.parse_args().runs}
-    for title in dict.fromkeys(title for one in tables.values() for title in one):
-        there = {name: one[title] for name, one in tables.items() if title in one}
-        print(f"| {title} | {' | '.join(there)} |\n|---|{len(there) * '---:|'}")
-        for case in dict.fromkeys(case for one in there.values() for case in one):
-            cells = [_shown(one.get(case)) for one in there.values()]
-            print(f"| {case} | {' | '.join(cells)} |")
+    columns = {
+        (title.rpartition(":")[0], f"{path.name} {title.rpartition(':')[2]}"): cells
+        for path in parser.parse_args().runs
+        for title, cells in alone(collect(Run.open(path))).items()
+    }
+    for kind in dict.fromkeys(kind for kind, _ in columns):
+        there = {name: cells for (of, name), cells in columns.items() if of == kind}
+        cases = [case for cells in there.values() for case in cells if case != "all"]
+        print(f"| {kind} | {' | '.join(there)} | passes |\n|---|{(1 + len(there)) * '---:|'}")
+        for case in (*dict.fromkeys(cases), "all"):
+            cells = [one.get(case) for one in there.values()]
+            most = max(cell[2] for cell in cells if cell)
+            print(f"| {case} | {' | '.join(map(_shown, cells))} | {most:,.0f} |")
         print()
 
 
 def _shown(cell: Cell | None) -> str:
     if cell is None:
         return "–"
-    found, only, passes = cell
-    return f"{found}{f', +{only}' if only else ''} @{passes:,.0f}"
+    return f"{cell[0]}, +{cell[1]}" if cell[1] else str(cell[0])
 
 
 if __name__ == "__main__":
