@@ -29,7 +29,13 @@ from ccat import SUITES, Suite
 from ccat.cli import main
 from ccat.pipeline import answers
 
-UNREAD = {"lock", "lock.pid", "evaluation.json", "timings.jsonl"}  # nothing depends on these
+UNREAD = {
+    "lock",
+    "lock.pid",
+    "evaluation.json",
+    "headline.json",
+    "timings.jsonl",
+}  # nothing depends on these
 COMMANDS: dict[str, list[str]] = {
     "evaluate": ["evaluate", "runs/a", "--tpr", "0.9", "--format", "json"],
     "export": ["export", "runs/a", "--threat", "Linf:0.2", "--out", "out.npz"],

@@ -1,4 +1,4 @@
-"""What is looked at before a run is attacked: do cases, images and calibration images fit it?"""
+"""What is looked at before a run is attacked: that cases and images fit it, and each other."""
 
 import warnings
 from collections.abc import Sequence
