@@ -97,7 +97,7 @@ DEEP = Beam("near", ((32, 40), (8, 60), (2, 200)), nearest=1000, smooth=0.3)
 
 
 def _in_ball(threat: Threat, effort: Effort, rates: Rates) -> list[Case]:
-    iterations, search, restarts, _ = effort
+    iterations, search, _, _ = effort
     simple = Refined(Simple(search), APGD(iterations))
     return _broad(
         effort,
@@ -107,7 +107,7 @@ def _in_ball(threat: Threat, effort: Effort, rates: Rates) -> list[Case]:
             _conf("Beam classes", threat, CLASSES),
         ],
         [
-            _conf("Simple, then APGD-Conf", threat, simple, restarts),
+            _conf("Simple, then APGD-Conf", threat, simple),
             _conf("Shrinking", threat, Shrinking(iterations, starts=3)),
         ],
         [
