@@ -57,4 +57,5 @@ def test_a_directory_that_cannot_be_made_is_a_sentence(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("file").write_text("not a directory")
-    assert "Not a directory" in says(capsys, "train", *TINY, "--run", "file/run", error=True)
+    said = says(capsys, "train", *TINY, "--run", "file/run", error=True)
+    assert "file/run cannot be used (not a directory)" in said
