@@ -1,6 +1,7 @@
 """Beam, Exchange and Border against known optima, and gradients that are alive where others die."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -83,6 +84,50 @@ def test_smoothed_rectifiers_lead_out_of_a_dead_region(how: str) -> None:
     assert (found.delta - 0.5).abs().max() < 1e-3
     exact = Beam("classes", ((2, 60), (1, 30)), smooth=0.0)(problem, seeded())
     assert exact.delta.count_nonzero() == 0
+
+
+ROUNDED: dict[str, Callable[[Tensor], Tensor]] = {
+    "round": torch.round,
+    "method": lambda z: z.round(),
+    "in place": lambda z: z.clone().round_(),
+    "decimals": lambda z: torch.round(z / 8, decimals=0) * 8,
+    "floor": torch.floor,
+    "ceil": lambda z: z.ceil(),
+    "trunc": torch.trunc,
+    "sign": lambda z: torch.sign(z - 5.5),
+}
+
+
+class Rounded(nn.Module):
+    """The second logit is the mean of entries in eighths."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how = how
+
+    def forward(self, x: Tensor) -> Tensor:
+        z = ROUNDED[self.how](8 * x.flatten(1)).mean(1)
+        return torch.stack([torch.full_like(z, 4.0), z], 1)
+
+
+@pytest.mark.parametrize("how", ROUNDED)
+def test_rounding_has_no_gradient_but_its_direction_is_found(how: str) -> None:
+    model = Rounded(how)
+    x, y = torch.full((2, 1, 4, 4), 0.2), torch.zeros(2, dtype=torch.int64)
+    problem = Problem.of(model, x, y, Linf(0.6), other_class_confidence, x)
+    assert problem.probe_grad(x).count_nonzero() == 0
+    assert (problem.probe_grad(x, smooth=1.0) > 0).all()
+    found = Beam("classes", ((2, 60), (1, 30)), smooth=1.0)(problem, seeded())
+    reached = model(x + found.delta)[:, 1]
+    torch.testing.assert_close(reached, model(torch.full_like(x, 0.8))[:, 1])
+
+
+def test_rounding_is_computed_as_it_is() -> None:
+    z = 4 * torch.randn(5, 7, generator=seeded())
+    for name, rounded in ROUNDED.items():
+        with smoothed(0.5):
+            inside = rounded(z)
+        assert inside.equal(rounded(z)), name
 
 
 def test_smoothing_tends_to_the_rectifier_and_ends_with_its_context() -> None:

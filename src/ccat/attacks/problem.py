@@ -186,7 +186,8 @@ class Problem:
     def probe_grad(self, images: Tensor, smooth: float = 0.0) -> Tensor:
         """Return the gradient of the score at any images, allowed or not; never a result.
 
-        With `smooth`, rectifiers are smoothed by this share of what goes into them.
+        With `smooth`, rectifiers are smoothed by this share of what goes into them, and rounding
+        is differentiated as if it were not there.
         """
         with torch.no_grad(), smoothed(smooth):
             images = images.clamp(0, 1)
@@ -278,7 +279,7 @@ class Problem:
             if not value.requires_grad:
                 raise ValueError(
                     "the score has no gradient: does the model run under no_grad, or not depend "
-                    "on the images?"
+                    "on the images? Square and Simple need none"
                 )
             # Models may keep channels last.
             gradient = torch.autograd.grad(value.sum(), image)[0].contiguous()

@@ -1,8 +1,11 @@
-"""Smoothed rectifiers: gradients where the model's own are dead.
+"""Smoothed rectifiers and rounding passed through: gradients where the model's own are dead.
 
 A rectifier max(z, 0) that is off passes no gradient on; where all of a layer are off, nothing can
 be climbed. Its smooth version w·softplus(z/w) has a gradient everywhere and tends to the rectifier
-as w falls to zero. It is used to find directions only: no result is ever scored by it.
+as w falls to zero. Rounding passes no gradient on anywhere; as in BPDA (Athalye et al. 2018), it
+is computed as it is and differentiated as if it were not there.
+
+Both are used to find directions only: no result is ever scored by them.
 """
 
 import math
@@ -23,10 +26,15 @@ _RECTIFIERS = {
     Tensor.relu,
     Tensor.relu_,
 }
+_ROUNDING = {
+    getattr(where, f"{name}{end}")
+    for name in ("round", "floor", "ceil", "trunc", "fix", "sign")
+    for where, end in ((torch, ""), (Tensor, ""), (Tensor, "_"))
+}
 
 
 class _Smoothing(TorchFunctionMode):
-    """Replaces every rectifier that a model computes, as a module or as a function."""
+    """Replaces every rectifier and every rounding of a model, as a module or as a function."""
 
     def __init__(self, width: float) -> None:
         super().__init__()
@@ -41,6 +49,9 @@ class _Smoothing(TorchFunctionMode):
     ) -> Any:
         if function in _RECTIFIERS:
             return _smooth(args[0] if args else (kwargs or {})["input"], self.width)
+        if function in _ROUNDING and args:
+            rounded = function(args[0].detach().clone(), *args[1:], **(kwargs or {}))
+            return _PassedThrough.apply(args[0], rounded)  # type: ignore[no-untyped-call]
         return function(*args, **(kwargs or {}))
 
 
@@ -72,9 +83,21 @@ class _Softplus(torch.autograd.Function):
         return ratio.sigmoid().mul_(gradients[0]), None
 
 
+class _PassedThrough(torch.autograd.Function):
+    """What rounding makes of z, with the derivative of z."""
+
+    @staticmethod
+    def forward(context: Any, z: Tensor, rounded: Tensor) -> Tensor:
+        return rounded
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return gradients[0], None
+
+
 @contextmanager
 def smoothed(width: float) -> Iterator[None]:
-    """Smooth all rectifiers inside this context; with a width of 0 none is.
+    """Smooth all rectifiers and pass rounding through inside this context; not with a width of 0.
 
     Models compiled to TorchScript keep theirs.
     """

@@ -21,6 +21,7 @@ from ccat.attacks import (
     Refined,
     Shrinking,
     Simple,
+    Square,
 )
 from ccat.objectives import any_class_confidence, lowest_confidence, other_class_confidence
 from ccat.threats import L0, L1, L2, Frame, Linf, Threat
@@ -99,6 +100,7 @@ DEEP = Beam("near", ((32, 40), (8, 60), (2, 200)), nearest=1000, smooth=0.3)
 def _in_ball(threat: Threat, effort: Effort, rates: Rates) -> list[Case]:
     iterations, search, _, _ = effort
     simple = Refined(Simple(search), APGD(iterations))
+    square = Square(2 * search)  # without any gradient, in case that all of them mislead
     return _broad(
         effort,
         [
@@ -114,6 +116,7 @@ def _in_ball(threat: Threat, effort: Effort, rates: Rates) -> list[Case]:
             _conf("Beam classes, sharper", threat, replace(CLASSES, smooth=0.3)),
             _conf("Beam near, deep", threat, DEEP),
             _conf("APGD-Conf random", threat, APGD(iterations, start="random")),
+            *([_conf("Square", threat, square)] if square.supports(threat) else ()),
         ],
     )
 
