@@ -5,7 +5,8 @@
     python benchmarks/results.py --tables    # only the tables, from the stored evaluations
 
 Every row is a run directory; what `ccat evaluate --format json` says of it is stored in
-docs/results, from which docs/RESULTS.md gets its tables.
+docs/results, from which docs/RESULTS.md gets its tables. Some rows are attacked a second time, as
+a copy, by the paper's gradient attacks alone: NAME-paper.
 """
 
 import argparse
@@ -13,8 +14,12 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+from ccat.pipeline.zoo import copy_of_run
+from ccat.runs import Run
 
 ROOT = Path(__file__).resolve().parent.parent
 STORED, PAGE = ROOT / "docs" / "results", ROOT / "docs" / "RESULTS.md"
@@ -27,12 +32,21 @@ ROWS = {
     "mnist-trades-small": "TRADES",
     "mnist-msd-small": "MSD",
     "mnist-ccat-small": "CCAT",
+    "mnist-at-wide": "AT-50 %, wide",
     "mnist-ccat-wide": "CCAT, wide",
     "mnist-ccat-union": "CCAT, four threats, wide",
     "mnist-ibp-small": "IntervalBound",
     "mnist-ibp-wide": "IntervalBound, wide",
 }
 CERTIFIED = ("mnist-ibp-small", "mnist-ibp-wide")
+# attacked by the paper's gradient attacks as well; what the paper says of them, where it does
+PAPER: dict[str, dict[str, float]] = {
+    "mnist-normal-small": {"noise Linf:0.3": 100.0},
+    "mnist-at-small": {"Linf:0.3": 1.7, "Frame:2": 73.7, "noise Linf:0.3": 100.0},
+    "mnist-ccat-small": {"Linf:0.3": 7.4, "Frame:2": 0.2, "noise Linf:0.3": 0.0},
+    "mnist-ccat-wide": {"Linf:0.3": 7.4, "Frame:2": 0.2, "noise Linf:0.3": 0.0},
+}
+PAPER_EXAMPLES, _ALONE = 200, "-paper"
 BOXES = ("Linf:0.3", "Linf:0.4", "Frame:2")
 COLUMNS = {
     "Linf:0.3": "L∞ 0.3",
@@ -57,6 +71,11 @@ def make(runs: Path, examples: int, workers: int) -> None:
             _ccat("certify", run, "--threat", box, "--examples", str(examples))
         _ccat("corrupt", run)
         store(Path(run))
+    for recipe in PAPER:
+        copy = copy_of_run(Run.open(runs / recipe), runs / f"{recipe}{_ALONE}").path
+        suite = ("--suite", "paper-gradients", f"--examples={min(examples, PAPER_EXAMPLES)}")
+        _ccat("attack", str(copy), *suite, f"--workers={workers}")
+        store(copy)
 
 
 def store(run: Path) -> None:
@@ -70,19 +89,23 @@ def store(run: Path) -> None:
 
 def tables() -> dict[str, str]:
     """Return the tables by name, from the stored evaluations."""
-    stored = {
-        recipe: json.loads((STORED / f"{recipe}.json").read_text())["evaluations"]
-        for recipe in ROWS
-        if (STORED / f"{recipe}.json").is_file()
-    }
+    stored = _stored(ROWS)
+    head = ["", "Err", "coverage", *COLUMNS.values(), "any unseen", "MNIST-C", "images"]
     main = [_row(ROWS[recipe], at[0]) for recipe, at in stored.items()]
-    head = ["", "Err", "coverage", *COLUMNS.values(), "images"]
     others = [
         [f"{ROWS[recipe]}, {100 * one['tpr_asked']:g} %", *_row("", one)[1:]]
         for recipe, at in stored.items()
         for one in at[1:]
     ]
-    return {"main": _markdown(head, main), "other TPRs": _markdown(head, others)}
+    paper = [
+        _beside(ROWS[name.removesuffix(_ALONE)], at[0], PAPER[name.removesuffix(_ALONE)])
+        for name, at in _stored([f"{recipe}{_ALONE}" for recipe in PAPER]).items()
+    ]
+    return {
+        "main": _markdown(head, main),
+        "other TPRs": _markdown(head, others),
+        "paper": _markdown(["", *COLUMNS.values(), "any unseen", "images"], paper),
+    }
 
 
 def filled(page: str) -> str:
@@ -96,14 +119,49 @@ def filled(page: str) -> str:
     return page
 
 
+def _stored(names: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
+    """Return what is stored of some runs, at each TPR."""
+    files = {name: STORED / f"{name}.json" for name in names}
+    return {
+        name: json.loads(file.read_text())["evaluations"]
+        for name, file in files.items()
+        if file.is_file()
+    }
+
+
 def _row(name: str, one: dict[str, Any]) -> list[str]:
-    found = {_key(attack["condition"]): attack for attack in one["attacks"]}
+    found = _found(one)
     proved = {_key(bound["condition"]): bound for bound in one["certificates"]}
-    sizes = sorted({found[key]["pooled"]["examples"] for key in COLUMNS if key in found})
     cells = [_cell(found.get(key), proved.get(key)) for key in COLUMNS]
-    rates = one["rates"]
-    error, coverage = (_percent(rates[key]["value"]) for key in ("error", "coverage"))
-    return [name, error, coverage, *cells, " to ".join(map(str, sorted({sizes[0], sizes[-1]})))]
+    error, coverage = (_percent(one["rates"][key]["value"]) for key in ("error", "coverage"))
+    corrupted = [each["rates"]["error"] for each in one["corruptions"] if each["name"] == "mean"]
+    mean = _percent(corrupted[0]) if corrupted else "–"
+    return [name, error, coverage, *cells, _unseen(one), mean, _sizes(found)]
+
+
+def _beside(name: str, one: dict[str, Any], published: Mapping[str, float]) -> list[str]:
+    """Return a row of what the paper's attacks find, with the paper's number behind ours."""
+    found = _found(one)
+    cells = [
+        _cell(found.get(key), None) + (f"; paper {published[key]}" if key in published else "")
+        for key in COLUMNS
+    ]
+    return [name, *cells, _unseen(one), _sizes(found)]
+
+
+def _found(one: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {_key(attack["condition"]): attack for attack in one["attacks"]}
+
+
+def _unseen(one: dict[str, Any]) -> str:
+    """Return RErr if the attacker chooses the threat for each image, of those not trained on."""
+    return _percent(one["unseen"]["all unseen"]["rates"]["robust_error"]["value"])
+
+
+def _sizes(found: dict[str, dict[str, Any]]) -> str:
+    """Return how many images were attacked, the fewest and the most."""
+    sizes = [found[key]["pooled"]["examples"] for key in COLUMNS if key in found]
+    return " to ".join(map(str, sorted({min(sizes), max(sizes)})))
 
 
 def _cell(attack: dict[str, Any] | None, bound: dict[str, Any] | None) -> str:

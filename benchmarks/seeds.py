@@ -1,10 +1,11 @@
-"""How much the rows of the demo vary: five seeds, and another rounding.
+"""How much the numbers of a recipe vary: several seeds, and another rounding.
 
-    python benchmarks/demo_seeds.py [--out runs/seeds] [--workers 2]
+    python benchmarks/seeds.py [--out runs/seeds] [--workers 2]
+    python benchmarks/seeds.py mnist-at-small mnist-msd-small --seeds 3 --threat Linf:0.3
 
-Each recipe of the demo is trained with the seeds 0 to 4, and once more with seed 0 and weights
-that are disturbed by a relative 1e-6 after the first epoch, as another machine might round. All are
-attacked as the demo attacks them. What is stored already is not computed again.
+Each recipe, by default those of the demo, is trained with the seeds 0 to 4, and once more with
+seed 0 and weights that are disturbed by a relative 1e-6 after the first epoch, as another machine
+might round. All are attacked as the demo attacks. What is stored already is not computed again.
 """
 
 import argparse
@@ -15,7 +16,7 @@ from typing import NamedTuple
 
 import torch
 
-from ccat.catalog import RECIPES, SUITES
+from ccat.catalog import RECIPES, select
 from ccat.cli.commands.demo import SHORT
 from ccat.engine import Local
 from ccat.evaluation.evaluate import evaluate
@@ -25,8 +26,9 @@ from ccat.pipeline.collect import collect
 from ccat.pipeline.train import begin, train
 from ccat.progress import ProgressBar
 from ccat.runs import Run
+from ccat.threats import Condition, parse_threat
 
-SEEDS, ROUNDINGS, DISTURBED, EXAMPLES = 5, 1, 1e-6, 200
+DISTURBED, EXAMPLES, SHAPE = 1e-6, 200, (1, 28, 28)
 
 
 class Unit(NamedTuple):
@@ -43,11 +45,16 @@ class _EpochEndedError(Exception):
 def main() -> None:
     """Train, attack, and print a table: of each number its range and the interval of seed 0."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("recipes", nargs="*", default=SHORT)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--roundings", type=int, default=1)
+    parser.add_argument("--threat", type=parse_threat, action="append", default=[])
     parser.add_argument("--out", type=Path, default=Path("runs/seeds"))
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
     engine = Local(options.workers)
-    variants = [(seed, 0) for seed in range(SEEDS)] + [(0, 1 + n) for n in range(ROUNDINGS)]
+    variants = [(seed, 0) for seed in range(options.seeds)]
+    variants += [(0, 1 + number) for number in range(options.roundings)]
     units = {
         (name, seed, rounding): Unit(
             begin(
@@ -58,20 +65,20 @@ def main() -> None:
             rounding,
         )
         for seed, rounding in variants
-        for name in SHORT
+        for name in options.recipes
     }
     list(engine(_train, None, deque(units.values())))
-    cases = SUITES["demo"].cases
-    found: dict[str, list[Evaluation]] = {name: [] for name in reversed(SHORT)}
+    cases = select("demo", SHAPE, conditions=[Condition(threat) for threat in options.threat])
+    found: dict[str, list[Evaluation]] = {name: [] for name in reversed(options.recipes)}
     for (name, *_), unit in units.items():
         asked = ("--suite demo", cases, EXAMPLES, engine, "cpu")
         attack(unit.run, *asked, ProgressBar(unit.run.path.name))
         found[name].append(evaluate(collect(unit.run), 0.99))
-    for line in table(found):
+    for line in table(found, options.seeds):
         print(line)
 
 
-def table(found: dict[str, list[Evaluation]]) -> list[str]:
+def table(found: dict[str, list[Evaluation]], count: int) -> list[str]:
     """Return rows in Markdown: seeds in order, then roundings; and whether they fit the interval.
 
     A number fits if its distance from that of seed 0 is less than the width of its interval.
@@ -90,8 +97,8 @@ def table(found: dict[str, list[Evaluation]]) -> list[str]:
             low, high = 100 * values[0].low, 100 * values[0].high
             spread = max(one.value for one in values) - min(one.value for one in values)
             mark = "" if 100 * spread <= high - low else " (!)"
-            seeds, roundings = ", ".join(shown[:SEEDS]), ", ".join(shown[SEEDS:])
-            cells.append(f"{seeds}; {roundings} ({low:.1f}–{high:.1f}){mark}")
+            seeds = "; ".join(", ".join(some) for some in (shown[:count], shown[count:]) if some)
+            cells.append(f"{seeds} ({low:.1f}–{high:.1f}){mark}")
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return lines
 

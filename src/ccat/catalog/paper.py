@@ -21,7 +21,7 @@ class Length(NamedTuple):
     ce_restarts: int
 
 
-_FULL, _BRIEF = Length(1000, 10, 50), Length(200, 1, 1)
+FULL, TEN, BRIEF = Length(1000, 10, 50), Length(1000, 10, 10), Length(200, 1, 1)
 _STARTS: tuple[tuple[Literal["zero", "random"], int], ...] = (("zero", 1), ("random", 10))
 
 
@@ -30,13 +30,13 @@ def paper_attacks(seen: Linf, larger: Linf, *others: Threat, frame: Frame) -> tu
     balls = [
         case for ball in (seen, larger, *others) for case in _white_box(ball) + _black_box(ball)
     ]
-    return (*balls, *_white_box(frame), *_distal(seen, _FULL))
+    return (*balls, *_white_box(frame), *_distal(seen, FULL))
 
 
-def paper_in_brief(seen: Linf, *threats: Threat) -> tuple[Case, ...]:
-    """Return the paper's gradient attacks with one restart, within threats and around noise."""
-    on_images = [case for one in (seen, *threats) for case in _white_box(one, _BRIEF)]
-    return (*on_images, *_distal(seen, _BRIEF))
+def paper_gradients(length: Length, seen: Linf, *threats: Threat) -> tuple[Case, ...]:
+    """Return the paper's gradient attacks within threats, and around noise within the seen one."""
+    on_images = [case for one in (seen, *threats) for case in _white_box(one, length)]
+    return (*on_images, *_distal(seen, length))
 
 
 def paper_rate(threat: Threat, divisor: float) -> float:
@@ -49,7 +49,7 @@ def paper_rate(threat: Threat, divisor: float) -> float:
     return 0.1 if isinstance(threat, Frame) else threat.epsilon / divisor
 
 
-def _white_box(threat: Threat, length: Length = _FULL) -> list[Case]:
+def _white_box(threat: Threat, length: Length = FULL) -> list[Case]:
     zero = PGD(length.iterations, paper_rate(threat, 30))
     random = replace(zero, start="random")
     ce = PGD(200, paper_rate(threat, 6), backtracking=1.25, start="random")

@@ -114,8 +114,10 @@ def _small_colour(
     ]
 
 
-def _small(name: str, method: Method, epochs: int, images: int | None = None) -> Recipe:
-    return Recipe(name, method, epochs, LinearToZero(), _PROBE, images=images)
+def _small(
+    name: str, method: Method, epochs: int, images: int | None = None, model: str = "lenet"
+) -> Recipe:
+    return Recipe(name, method, epochs, LinearToZero(), _PROBE, model=model, images=images)
 
 
 def _calibrated(name: str, method: Method, model: str, epochs: int) -> Recipe:
@@ -244,6 +246,7 @@ RECIPES: dict[str, Recipe] = {
         _small("mnist-madry-small", _madry(_LINF, 10, 0.05), epochs=10),
         _small("mnist-trades-small", _trades(_LINF, 10, 0.05, beta=1.0), epochs=10),
         _small("mnist-msd-small", _msd(0.3, 1.5, 12.0, 10), epochs=10),
+        _small("mnist-at-wide", Adversarial(_LINF, _STEPS), epochs=10, model="wide-lenet"),
         # CCAT whose attack also starts near other images, with averaged weights; the wide ones take
         # about half an hour on one core
         _calibrated("mnist-ccat-small", ConfidenceCalibrated(_LINF, _MIXED), "lenet", epochs=14),

@@ -17,7 +17,7 @@ from ccat.attacks import (
     Geometry,
     Refined,
 )
-from ccat.catalog.paper import paper_attacks, paper_in_brief, paper_rate
+from ccat.catalog.paper import BRIEF, TEN, paper_attacks, paper_gradients, paper_rate
 from ccat.catalog.strong import Effort, Rates, distal, rates_for, rejecting, strong
 from ccat.objectives import usual_objective
 from ccat.rejection import Aware, Confidence, Rejection
@@ -66,7 +66,8 @@ SUITES: dict[str, Suite] = {
     ),
     "paper-svhn": Suite(_PAPER_COLOUR, COLOUR),
     "paper-cifar10": Suite(_PAPER_COLOUR, COLOUR),
-    "paper-brief": Suite(paper_in_brief(Linf(0.3), Linf(0.4), L2(3.0), Frame(2))),
+    "paper-gradients": Suite(paper_gradients(TEN, *_MNIST)),
+    "paper-brief": Suite(paper_gradients(BRIEF, Linf(0.3), Linf(0.4), L2(3.0), Frame(2))),
     "demo": _suite(DEMO, _MNIST_RATES, Linf(0.3), Linf(0.3), Linf(0.4), L2(3.0), Frame(2)),
     "quick": _suite(QUICK, _MNIST_RATES, Linf(0.3), *_MNIST),
     "standard": _suite(STANDARD, _MNIST_RATES, Linf(0.3), *_MNIST),
