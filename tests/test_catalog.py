@@ -33,6 +33,7 @@ from ccat import (
     Shrinking,
     Suite,
     Threat,
+    Windows,
     create_model,
 )
 from ccat.attacks.external import as_attack
@@ -63,6 +64,8 @@ def shorter(attack: Any) -> Any:
         return Exchange(1)
     if isinstance(attack, Border):
         return Border(1, 2, 2)
+    if isinstance(attack, Windows):
+        return Windows(((3, 2), (1, 2)), 2)
     return dataclasses.replace(attack, iterations=max(1, attack.iterations // 100))
 
 

@@ -31,6 +31,7 @@ from ccat import (
     Simple,
     Square,
     Threat,
+    Windows,
 )
 from ccat.attacks import Counts
 from ccat.objectives import OBJECTIVES, Objective
@@ -57,6 +58,8 @@ ATTACKS: dict[str, Attack] = {
     "Beam of classes": Beam("classes", ((10, 4), (2, 5)), smooth=1.0),
     "Exchange": Exchange(2),
     "Border": Border(2, 5, 4),
+    "Windows": Windows(((9, 5), (2, 5), (1, 4)), 4),
+    "Windows, not smoothed": Windows(((2, 12),), 3, smooth=0.0),
     "Square": Square(5),
     "CornerSearch": CornerSearch(2, candidates=10),
 }
@@ -130,13 +133,15 @@ def test_results_are_allowed_scored_reproducible_and_the_best_seen(
     model.eval()
     torch.testing.assert_close(found.value, objective(model(x + found.delta), y).detach())
 
-    targeted = isinstance(attack, Beam) and attack.starts == "classes"
+    targeted = isinstance(attack, Windows) or (
+        isinstance(attack, Beam) and attack.starts == "classes"
+    )
     if not targeted:  # on the way to a target, values are of another problem
         assert found.value.equal(seen(problem)), "the best of all points tried, the last included"
     cost = attack.cost((3, 8, 8))
     most = (len(x) * cost.forwards, len(x) * cost.backwards)
     counts = (problem.counts.forwards, problem.counts.backwards)
-    if isinstance(attack, Beam | Exchange):  # they end early, or have fewer starts
+    if isinstance(attack, Beam | Exchange | Windows):  # they end early, or have fewer starts
         assert counts <= most
         assert problem.counts.backwards <= most[1]
     else:

@@ -37,6 +37,7 @@ from .attacks import (
     Shrinking,
     Simple,
     Square,
+    Windows,
     accepted_as,
     best,
 )
@@ -143,6 +144,7 @@ __all__ = [  # noqa: RUF022 (grouped by room)
     "Beam",
     "Exchange",
     "Border",
+    "Windows",
     "Refined",
     "Shrinking",
     "External",

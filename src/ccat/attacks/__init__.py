@@ -30,6 +30,7 @@ from ccat.attacks.registry import ATTACKS
 from ccat.attacks.scores import frozen
 from ccat.attacks.shrinking import Shrinking
 from ccat.attacks.square import Square
+from ccat.attacks.windows import Windows
 
 __all__ = [
     "APGD",
@@ -55,6 +56,7 @@ __all__ = [
     "Shrinking",
     "Simple",
     "Square",
+    "Windows",
     "accepted_as",
     "best",
     "checked_delta",

@@ -127,8 +127,8 @@ class Beam(Attack):
             aim = part if target is None else part.towards(target)
             smooth = 0.0 if number else self.smooth
             climbs = [
-                partial(_climbed, aim.take(some), delta[some], owner[some], iterations, smooth)
-                for some in _groups(owner)
+                partial(climbed_from, aim.take(some), delta[some], owner[some], iterations, smooth)
+                for some in in_groups(owner)
             ]
             delta = torch.cat(problem.passes.side_by_side(climbs))
             candidates = part.evaluate(delta)
@@ -139,7 +139,7 @@ class Beam(Attack):
         return found
 
 
-def _climbed(
+def climbed_from(
     problem: Problem, delta: Tensor, owner: Tensor, iterations: int, smooth: float
 ) -> Tensor:
     """Return the best point that each candidate reaches.
@@ -173,7 +173,7 @@ def _climbed(
     return (last if found is None else best(found, last)).delta
 
 
-def _groups(owner: Tensor) -> list[Tensor]:
+def in_groups(owner: Tensor) -> list[Tensor]:
     """Return the candidates (M,) in groups of about a pass, those of an example in one group.
 
     All that a climb computes then stays in the processor's cache.

@@ -50,7 +50,7 @@ class Border(Attack):
                 if going.over(found):
                     return found
                 rows, x = going.rows, going.part.x
-                window = _window(draw.index_select(0, rows), border, side)
+                window = random_window(draw.index_select(0, rows), border, side)
                 now, corner = found.delta.index_select(0, rows), colour.index_select(0, rows) - x
                 found = going.improve(found, going.part.evaluate(now.lerp(corner, window)))
             found = best(found, APGD(self.iterations).from_start(problem, found.delta, generator))
@@ -74,7 +74,7 @@ def _drawn(x: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
     return draw, (colour < 0.5).to(x)
 
 
-def _window(draw: Tensor, border: Tensor, side: int) -> Tensor:
+def random_window(draw: Tensor, border: Tensor, side: int) -> Tensor:
     """Return a random window (N, 1, H, W) of each border, 1 inside it and 0 elsewhere."""
     height, width = border.shape
     places = border.flatten().nonzero()[:, 0]

@@ -14,6 +14,7 @@ from ccat.attacks.random_search import Geometry, Random, Simple
 from ccat.attacks.refined import Refined
 from ccat.attacks.shrinking import Shrinking
 from ccat.attacks.square import Square
+from ccat.attacks.windows import Windows
 
 ATTACKS: dict[str, type[Attack]] = {
     "PGD": PGD,
@@ -28,6 +29,7 @@ ATTACKS: dict[str, type[Attack]] = {
     "Beam": Beam,
     "Exchange": Exchange,
     "Border": Border,
+    "Windows": Windows,
 }
 
 codec.register(

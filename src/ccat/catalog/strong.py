@@ -22,6 +22,7 @@ from ccat.attacks import (
     Shrinking,
     Simple,
     Square,
+    Windows,
 )
 from ccat.objectives import any_class_confidence, lowest_confidence, other_class_confidence
 from ccat.threats import L0, L1, L2, Frame, Linf, Threat
@@ -135,14 +136,15 @@ def _in_pixels(threat: Threat, effort: Effort, rates: Rates) -> list[Case]:
 
 
 def _in_frame(threat: Threat, effort: Effort, rates: Rates) -> list[Case]:
-    iterations, _, restarts, _ = effort
+    iterations, _, _, _ = effort
     return _broad(
         effort,
         [
             _conf("APGD-Conf zero", threat, APGD(iterations)),
-            _conf("Border", threat, Border(), restarts),
+            _conf("Border", threat, Border()),
         ],
         [_conf("APGD-Conf random", threat, APGD(iterations, start="random"))],
+        [_conf("Windows", threat, Windows())],
     )
 
 
