@@ -186,8 +186,7 @@ class Problem:
     def probe_grad(self, images: Tensor, smooth: float = 0.0) -> Tensor:
         """Return the gradient of the score at any images, allowed or not; never a result.
 
-        With `smooth`, rectifiers are smoothed by this share of what goes into them, and rounding
-        is differentiated as if it were not there.
+        `smooth` smooths rectifiers by this share of their inputs, and passes through rounding.
         """
         with torch.no_grad(), smoothed(smooth):
             images = images.clamp(0, 1)
