@@ -1,6 +1,7 @@
 """How long attacks take in units of the limit: as many bare passes of the folded network.
 
 python benchmarks/attacks.py [PATTERN]     writes benchmarks/results.json: name -> ratio
+python benchmarks/attacks.py searches      only QL, Square, Simple and Corner Search
 
 All contestants of a line run in turn, several times, in one thread. A ratio is taken within each
 round, and the median over rounds is shown with the smallest and the largest, so that noise shows.
@@ -258,6 +259,7 @@ def main() -> None:
     keep_freed()  # for all alike
     warnings.simplefilter("ignore")
     pattern = sys.argv[1] if len(sys.argv) > 1 else "*"
+    pattern = "[QSC][Lqio]*" if pattern == "searches" else pattern
     file = Path(__file__).with_name("results.json")
     results: dict[str, float] = json.loads(file.read_text()) if file.exists() else {}
     print(f"{'':44} median  (smallest–largest), in units of the limit")

@@ -49,6 +49,7 @@ def test_the_copy_answers_the_same_and_the_model_is_untouched(
     assert sum(isinstance(module, nn.BatchNorm2d) for module in fast.modules()) == norms
     with torch.no_grad():
         torch.testing.assert_close(fast(x), model.eval()(x))
+    assert not any(module.training for module in fast.modules()), "nothing to set in each pass"
 
 
 def test_attacks_reach_the_same_points() -> None:

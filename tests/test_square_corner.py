@@ -20,7 +20,7 @@ from ccat import (
     Threat,
     other_class_confidence,
 )
-from ccat.attacks.square import _Draws, _pyramid, _pyramids, _with
+from ccat.attacks.square import _Draws, _moves, _pyramid, _pyramids, _squares, _tiles
 
 # ---- Square
 
@@ -68,11 +68,16 @@ def test_square_gets_near_the_optimum_of_a_linear_model() -> None:
 
 def test_windows_are_drawn_per_example_and_reach_every_place() -> None:
     """Past defect of others: one window for the whole batch."""
-    draw = _Draws(torch.zeros(2000, 1, 6, 5), seeded())
-    windows = _with(draw.x, draw.window(2), 1.0)
-    assert (windows.sum((1, 2, 3)) == 4).all()
-    assert (windows.mean(0) > 0).all()
-    assert len({tuple(window.flatten().tolist()) for window in windows}) == 5 * 4
+    draw = _Draws(torch.zeros(1000, 2, 6, 5), seeded())
+    delta = torch.zeros_like(draw.x)
+    tried = [propose(delta) for propose in _squares(draw, 0.5, 2, 2)]
+    assert not tried[0].equal(tried[1]), "one for each iteration"
+    windows = torch.cat(tried)
+    assert (windows.abs().sum((2, 3)) == 0.5 * 4).all()
+    assert windows[:, 0].abs().equal(windows[:, 1].abs()), "the same place in all channels"
+    assert len({tuple(window.sign().sum((1, 2)).tolist()) for window in windows}) == 4, "signs"
+    assert len({tuple(window.flatten().tolist()) for window in windows[:, 0].abs()}) == 5 * 4
+    assert not delta.any(), "it is a copy that is changed"
 
 
 def test_pyramids_are_two_of_opposite_sign_and_norm_one() -> None:
@@ -81,11 +86,27 @@ def test_pyramids_are_two_of_opposite_sign_and_norm_one() -> None:
     assert pyramid[0, 0].item() == pytest.approx(1 / 4)
     assert pyramid[1, 1].item() == pytest.approx(1 / 4 + 1)
     for side in (1, 2, 3, 6):
-        pair = _pyramids(side, _Draws(torch.zeros(50, 1, 8, 8, dtype=torch.float64), seeded()))
+        draw = _Draws(torch.zeros(50, 1, 8, 8, dtype=torch.float64), seeded())
+        (pair,) = _pyramids(draw, side, 1)
         torch.testing.assert_close(pair.flatten(1).norm(dim=1), torch.ones(50, dtype=torch.float64))
         if side > 1:
-            assert len({tuple(one.flatten().tolist()) for one in pair}) == 2, "upright or turned"
+            assert len({tuple(one.flatten().tolist()) for one in pair}) == 4, "turned, signed"
             assert pair.amin() < 0 < pair.amax()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_l2_square_moves_mass_within_the_ball(dtype: torch.dtype) -> None:
+    """What a window loses another gets, and rounding leaves nothing to project."""
+    draw = _Draws(torch.full((40, 3, 12, 12), 0.5, dtype=dtype), seeded())
+    delta = best = 0.5 * _tiles(draw)
+    for propose in _moves(draw, 0.5, 4, 30):
+        delta = propose(best := delta)
+        size = L2(0.5).size(delta)
+        assert (size <= 0.5 * (1 + 2 * torch.finfo(dtype).eps)).all()
+        torch.testing.assert_close(size, torch.full_like(size, 0.5))
+        changed = (delta != best).any(1).flatten(1).sum(1)
+        assert (changed >= 4 * 4).all()
+        assert (changed <= 2 * 4 * 4).all()
 
 
 def test_the_l2_square_uses_the_whole_ball() -> None:

@@ -13,6 +13,7 @@ from ccat.attacks.found import Found, improve
 from ccat.attacks.passes import Counts
 from ccat.attacks.problem import Problem
 from ccat.attacks.protocol import Attack
+from ccat.attacks.random_search import Going
 from ccat.checks import require_count
 from ccat.threats import L0, Threat
 
@@ -36,8 +37,9 @@ class CornerSearch(Attack):
         if not isinstance(problem.threat, L0) or problem.threat.per != "pixel":
             raise ValueError("CornerSearch is made for L0 that counts pixels")
         epsilon = problem.threat.epsilon
-        problem = problem.search()
         found, values, corners = self._rank(problem)
+        problem = problem.search()
+        problem.retire(found.value >= problem.most)
         pixels = values.shape[1]
         candidates = min(self.candidates, pixels)
         ranked = values.argsort(dim=1, descending=True, stable=True)[:, :candidates]
@@ -69,7 +71,7 @@ class CornerSearch(Attack):
         return isinstance(threat, L0) and threat.per == "pixel"
 
     def _rank(self, problem: Problem) -> tuple[Found, Tensor, Tensor]:
-        """Try every single pixel at every corner.
+        """Try every single pixel at every corner, several of them in one pass.
 
         Returns:
             The best single pixel; for every pixel its best value (N, pixels); and the corner
@@ -77,22 +79,22 @@ class CornerSearch(Attack):
         """
         x = problem.x
         channels, pixels = x.shape[1], x[0, 0].numel()
+        colours = torch.tensor(list(itertools.product((0.0, 1.0), repeat=channels))).to(x)
+        values = x.new_full((pixels * len(colours), len(x)), -torch.inf)
         found = problem.evaluate(torch.zeros_like(x))
-        values = torch.full((pixels, len(x)), -torch.inf, dtype=x.dtype, device=x.device)
-        corners = x.flatten(2).clone()
-        delta = torch.zeros_like(x)
-        one = delta.flatten(2)  # a view of delta, in which a pixel is set and set back
-        for pixel, colour in itertools.product(
-            range(pixels), itertools.product((0.0, 1.0), repeat=channels)
-        ):
-            corner = torch.tensor(colour, dtype=x.dtype, device=x.device)
-            one[:, :, pixel] = corner - x.flatten(2)[:, :, pixel]
-            trial = problem.evaluate(delta)
-            one[:, :, pixel] = 0
-            better = trial.value > values[pixel]
-            values[pixel] = torch.where(better, trial.value, values[pixel])
-            corners[:, :, pixel] = torch.where(better[:, None], corner, corners[:, :, pixel])
-            found = improve(found, trial)
-            if problem.finished:
-                break
-        return found, values.T, corners.view_as(x)
+        going, done = Going(problem, least=2), 0
+        while done < len(values) and not going.over(found):
+            trials = torch.arange(done, min(done + going.copies, len(values)), device=x.device)
+            part = going.part if len(trials) == going.copies else going.repeated(len(trials))
+            each = trials.repeat_interleave(len(going.rows))
+            pixel = (each // len(colours))[:, None, None].expand(-1, channels, 1)
+            corner = colours[each % len(colours)][:, :, None]
+            delta = torch.zeros_like(part.x)
+            delta.flatten(2).scatter_(2, pixel, corner - part.x.flatten(2).gather(2, pixel))
+            trial = part.evaluate(delta)
+            values[trials[:, None], going.rows] = trial.value.view(len(trials), -1)
+            found = going.improve(found, trial)
+            done += len(trials)
+        values = values.view(pixels, len(colours), len(x))
+        corners = colours[values.argmax(1)]  # (pixels, N, C)
+        return found, values.amax(1).T, corners.permute(1, 2, 0).reshape(x.shape)

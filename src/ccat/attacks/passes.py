@@ -164,15 +164,19 @@ class Retired:
         """Retire the examples for which the mask (N,) is true as well."""
         self.examples |= examples
 
-    def remaining(self) -> Tensor | None:
-        """Return the rows that are still searched, None while all are.
+    def remaining(self, count: int) -> Tensor | None:
+        """Return which of `count` images are still searched, None while all are.
 
+        These are all examples in order, once or several times.
         To save time the rows are brought up to date in the first call and in every tenth after it.
         """
         if self.passes % _EVERY == 0:
             self.rows = (~self.examples).nonzero()[:, 0] if self.examples.any() else None
         self.passes += 1
-        return self.rows
+        if self.rows is None or count == len(self.examples):
+            return self.rows
+        first = torch.arange(0, count, len(self.examples), device=self.rows.device)
+        return (first[:, None] + self.rows).flatten()
 
     @property
     def complete(self) -> bool:

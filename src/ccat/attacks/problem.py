@@ -178,10 +178,10 @@ class Problem:
         return delta.clamp(*self._bounds) if self._bounds else self.threat.project(self.x, delta)
 
     def probe(self, images: Tensor) -> Tensor:
-        """Return the score (N,) at any images, one per example, allowed or not; never a result."""
+        """Return the score at any images of all examples, once or repeated; never a result."""
         with torch.no_grad():
-            (value,) = self._pass(images.clamp(0, 1), self._all, whole=True, result=False)
-            return value
+            rows = self._all.repeat(len(images) // len(self.x))
+            return self._pass(images.clamp(0, 1), rows, whole=True, result=False)[0]
 
     def probe_grad(self, images: Tensor, smooth: float = 0.0) -> Tensor:
         """Return the gradient of the score at any images, allowed or not; never a result.
@@ -247,19 +247,19 @@ class Problem:
         Args:
             image: The images (M, C, H, W).
             rows: The examples (M,) that they belong to.
-            whole: True if these are all examples in order.
+            whole: True if these are all examples in order, once or several times.
             gradient: True if gradients are wanted.
             result: True if examples that score the most there is are retired.
         """
         function = self._with_gradient if gradient else self._without_gradient
-        remaining = self.retired.remaining() if self.retired is not None and whole else None
+        remaining = self.retired.remaining(len(image)) if whole and self.retired else None
         if remaining is None:
             found = self.passes.run(function, image, rows)
         else:
             nothing = image.new_full((len(image),), -math.inf)
             found = (nothing, torch.zeros_like(image)) if gradient else (nothing,)
             if len(remaining):
-                some = self.passes.run(function, image.index_select(0, remaining), remaining)
+                some = self.passes.run(function, image.index_select(0, remaining), rows[remaining])
                 found = tuple(
                     part.to(one.dtype).index_copy_(0, remaining, one)
                     for part, one in zip(found, some, strict=True)

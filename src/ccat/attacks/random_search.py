@@ -60,33 +60,31 @@ class Simple(Attack):
             luck = random_luck(problem, generator) if isinstance(problem.threat, L0) else None
             if going.over(found):
                 break
-            rows = going.rows
-            now, place = found.delta.index_select(0, rows), place.index_select(0, rows)
+            pairs = going.rows.repeat(2)
+            now, place = found.delta.index_select(0, pairs), place.index_select(0, pairs)
             if luck is not None:
                 assert isinstance(problem.threat, L0)
-                now = freed_for(problem.threat, now, place, luck.index_select(0, rows))
-            trial = going.part.evaluate(self._moved(going.part, now, place))
+                now = freed_for(problem.threat, now, place, luck.index_select(0, pairs))
+            self._move(going.part, now, place)
+            trial = going.part.evaluate(now)
             found = going.improve(found, trial)
         return found
 
     def cost(self, shape: tuple[int, int, int]) -> Counts:
         return Counts(1 + 2 * self.iterations)
 
-    def _moved(self, pairs: Problem, delta: Tensor, place: Tensor) -> Tensor:
-        """Return δ (M, C, H, W) with one entry moved up, then δ with it moved down, (2M, C, H, W).
+    def _move(self, pairs: Problem, delta: Tensor, place: Tensor) -> None:
+        """Move one entry of each δ, up in the first half of (2M, C, H, W) and down in the other.
 
         In L0 it is the entries of one pixel that move.
         """
-        place = place.repeat(2, 1)
-        moved = delta.repeat(2, 1, 1, 1)
-        entries = moved.flatten(1)  # a view
+        entries = delta.flatten(1)  # a view
         up = torch.zeros_like(entries[:, :1])
-        up[: len(delta)] = 1
+        up[: len(delta) // 2] = 1
         if isinstance(pairs.threat, L0):
             entries.scatter_(1, place, up - pairs.x.flatten(1).gather(1, place))
         else:
             entries.scatter_add_(1, place, pairs.threat.epsilon * (2 * up - 1))
-        return moved
 
 
 @dataclass(frozen=True)
@@ -136,11 +134,11 @@ class Going:
     """The examples that a search still goes on with, each of them several times in one pass.
 
     They are looked at in the first call of `over` and in every tenth after it. Each is taken
-    `copies` times, by default as often as fits into a pass of 100 images.
+    `copies` times, by default as often as fits into a pass of 100 images, but `least` times.
     """
 
-    def __init__(self, problem: Problem, copies: int | None = None) -> None:
-        self.problem, self.wanted = problem, copies
+    def __init__(self, problem: Problem, copies: int | None = None, least: int = 1) -> None:
+        self.problem, self.wanted, self.least = problem, copies, least
         self.part, self.copies, self.calls = problem, 0, 0
         self.rows = torch.arange(0, device=problem.x.device)
 
@@ -152,7 +150,8 @@ class Going:
         if self.calls % _EVERY == 0:
             rows = self.problem.unfinished(found)
             if len(rows) != len(self.rows):  # what is finished stays so
-                self.rows, self.copies = rows, self.wanted or max(1, AT_ONCE // max(1, len(rows)))
+                fitting = max(self.least, AT_ONCE // max(1, len(rows)))
+                self.rows, self.copies = rows, self.wanted or fitting
                 self.part = self.repeated(self.copies)
         self.calls += 1
         return len(self.rows) == 0

@@ -1,10 +1,16 @@
 """Square Attack (Andriushchenko et al. 2020), for L∞ and L2.
 
 It draws random square windows of shrinking size and keeps them where they score higher.
+
+Shapes: x, delta (N, C, H, W); windows (N, C, h·h), the places of their entries within a channel;
+(t, N, ...) of t iterations at once.
 """
 
+import itertools
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Generator, Tensor
@@ -17,6 +23,10 @@ from ccat.checks import require_count, require_number
 from ccat.threats import L2, Linf, Threat
 
 _HALVED_AT = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)  # of 10,000 iterations
+_AT_ONCE = 20  # iterations at most whose windows are drawn together
+_INSIDE = 8  # roundings by which steps stay inside an L2 ball, which spares most projections
+
+Propose = Callable[[Tensor], Tensor]  # of the best δ so far the next to try
 
 
 @dataclass(frozen=True)
@@ -35,27 +45,18 @@ class Square(Attack):
         require_number("Square: share", self.share, 0, 1, high_too=True)
 
     def __call__(self, problem: Problem, generator: Generator) -> Found:
-        draw = _Draws(problem.x, generator)
-        if isinstance(problem.threat, Linf):
-            first, propose = _stripes(draw), _square
-        elif isinstance(problem.threat, L2):
-            first, propose = _tiles(draw), _moved_mass
-        else:
-            raise ValueError(
-                f"Square is made for Linf and L2, not for {type(problem.threat).__name__}"
-            )
+        threat, draw = problem.threat, _Draws(problem.x, generator)
+        if not isinstance(threat, Linf | L2):
+            raise ValueError(f"Square is made for Linf and L2, not for {type(threat).__name__}")
         problem = problem.search()
-        epsilon = problem.threat.epsilon
+        first, proposals = (
+            (_stripes(draw), _squares) if isinstance(threat, Linf) else (_tiles(draw), _moves)
+        )
         unmoved = problem.evaluate(torch.zeros_like(problem.x))
         # Begin here even where the image itself scores higher: windows need something to work on.
-        found = problem.evaluate(epsilon * first)
-        for iteration in range(self.iterations):
-            found = improve(
-                found,
-                problem.evaluate(
-                    propose(found.delta, epsilon, self._side(iteration, problem.x), draw)
-                ),
-            )
+        found = problem.evaluate(threat.epsilon * first)
+        for propose in self._drawn(draw, threat.epsilon, proposals):
+            found = improve(found, problem.evaluate(propose(found.delta)))
             if problem.finished:
                 break
         return best(unmoved, found)
@@ -65,6 +66,21 @@ class Square(Attack):
 
     def supports(self, threat: Threat) -> bool:
         return isinstance(threat, Linf | L2)
+
+    def _drawn(
+        self,
+        draw: "_Draws",
+        epsilon: float,
+        proposals: Callable[["_Draws", float, int, int], Iterator[Propose]],
+    ) -> Iterator[Propose]:
+        """Draw the proposals of all iterations, those of one side a few iterations at once."""
+        sides = [self._side(iteration, draw.x) for iteration in range(self.iterations)]
+        for side, same in itertools.groupby(sides):
+            left, most = len(list(same)), draw.x[0, 0].numel() // side**2  # as much as the images
+            while left > 0:
+                count = min(left, most, _AT_ONCE)
+                yield from proposals(draw, epsilon, side, count)
+                left -= count
 
     def _side(self, iteration: int, x: Tensor) -> int:
         """Return the side of a window, at least 1 and smaller than the image."""
@@ -76,51 +92,55 @@ class Square(Attack):
 
 @dataclass(frozen=True)
 class _Draws:
-    """Random numbers per example, from the generator to the device of the images."""
+    """Random numbers per example of several iterations at once.
+
+    They go from the generator to the device of the images.
+    """
 
     x: Tensor
     generator: Generator
 
-    def integers(self, high: int) -> Tensor:
+    def integers(self, high: int, count: int, *shape: int) -> Tensor:
+        """Return integers below `high`, (count, N, ...)."""
         return torch.randint(
-            high, (len(self.x),), generator=self.generator, device=self.generator.device
+            high,
+            (count, len(self.x), *shape),
+            generator=self.generator,
+            device=self.generator.device,
         ).to(self.x.device)
 
-    def signs(self, *shape: int) -> Tensor:
-        coin = torch.randint(
-            2, (len(self.x), *shape), generator=self.generator, device=self.generator.device
-        )
-        return (2 * coin - 1).to(self.x)
+    def signs(self, count: int, *shape: int) -> Tensor:
+        """Return ±1, (count, N, ...)."""
+        return (2 * self.integers(2, count, *shape) - 1).to(self.x)
 
-    def window(self, side: int) -> Tensor:
-        """Return a random window (h, h) per image, as the indices (N, h·h) of its entries."""
-        height, width = self.x.shape[2:]
+    def windows(self, count: int, side: int) -> Tensor:
+        """Return random windows (count, N, C, h·h), the same in all channels of an image."""
+        channels, height, width = self.x.shape[1:]
         inside = torch.arange(side, device=self.x.device)
-        corner = width * self.integers(height - side + 1) + self.integers(width - side + 1)
-        return corner[:, None] + (width * inside[:, None] + inside).flatten()
+        row, column = (self.integers(n - side + 1, count, 1, 1) for n in (height, width))
+        places = width * row + column + (width * inside[:, None] + inside).flatten()
+        return places.expand(-1, -1, channels, -1)
 
 
 def _stripes(draw: _Draws) -> Tensor:
     """Return the L∞ start: vertical stripes of ±1, one pixel wide."""
     _, channels, _, width = draw.x.shape
-    return draw.signs(channels, 1, width).expand_as(draw.x)
+    return draw.signs(1, channels, 1, width)[0].expand_as(draw.x)
 
 
-def _square(delta: Tensor, epsilon: float, side: int, draw: _Draws) -> Tensor:
-    """Set a window to ±ε, with a sign per channel."""
-    return _with(delta, draw.window(side), epsilon * draw.signs(delta.shape[1], 1))
+def _squares(draw: _Draws, epsilon: float, side: int, count: int) -> Iterator[Propose]:
+    """Set windows to ±ε, with a sign per channel."""
+    windows = draw.windows(count, side)
+    values = (epsilon * draw.signs(count, draw.x.shape[1], 1)).expand(windows.shape)
+    return (
+        partial(_with, window=window, values=of_window)
+        for window, of_window in zip(windows, values, strict=True)
+    )
 
 
-def _of(images: Tensor, window: Tensor) -> Tensor:
-    """Return the entries (N, C, h·h) of a window (N, h·h)."""
-    return images.flatten(2).gather(2, window[:, None].expand(-1, images.shape[1], -1))
-
-
-def _with(images: Tensor, window: Tensor, values: Tensor | float) -> Tensor:
-    """Return the images with other values in a window (N, h·h)."""
-    place = window[:, None].expand(-1, images.shape[1], -1)
-    values = torch.as_tensor(values, dtype=images.dtype, device=images.device)
-    return images.flatten(2).scatter(2, place, values.expand(place.shape)).view_as(images)
+def _with(delta: Tensor, window: Tensor, values: Tensor) -> Tensor:
+    """Return δ with other values in a window."""
+    return delta.flatten(2).scatter(2, window, values).view_as(delta)
 
 
 def _tiles(draw: _Draws) -> Tensor:
@@ -128,41 +148,59 @@ def _tiles(draw: _Draws) -> Tensor:
     height, width = draw.x.shape[2:]
     side = max(1, min(height, width) // 5)
     start = torch.zeros_like(draw.x)
-    for row in range(0, height - side + 1, side):
-        for column in range(0, width - side + 1, side):
-            tile = _pyramids(side, draw) * draw.signs(draw.x.shape[1], 1, 1)
-            start[:, :, row : row + side, column : column + side] = tile
+    tiles = list(
+        itertools.product(range(0, height - side + 1, side), range(0, width - side + 1, side))
+    )
+    for (row, column), tile in zip(tiles, _pyramids(draw, side, len(tiles)), strict=True):
+        start[:, :, row : row + side, column : column + side] = tile
     return start / start.square().sum((1, 2, 3), keepdim=True).sqrt()
 
 
-def _moved_mass(delta: Tensor, epsilon: float, side: int, draw: _Draws) -> Tensor:
+def _moves(draw: _Draws, epsilon: float, side: int, count: int) -> Iterator[Propose]:
+    """Move the mass of windows to others, which take new shapes."""
+    epsilon *= 1 - _INSIDE * torch.finfo(draw.x.dtype).eps
+    new, old = draw.windows(count, side), draw.windows(count, side)
+    pyramids = _pyramids(draw, side, count).flatten(3)
+    return (
+        partial(_moved_mass, epsilon=epsilon, new=to, old=source, pyramids=shape)
+        for to, source, shape in zip(new, old, pyramids, strict=True)
+    )
+
+
+def _moved_mass(
+    delta: Tensor, epsilon: float, new: Tensor, old: Tensor, pyramids: Tensor
+) -> Tensor:
     """Move the mass of one window to another, which takes a new shape.
 
     What the ball still has room for goes there too.
     """
-    new, old = draw.window(side), draw.window(side)
     tiny = torch.finfo(delta.dtype).tiny
-    unused = (epsilon**2 - delta.flatten(1).norm(dim=1).square()).clamp_min(0)
-    here = _of(delta, new)
-    rest = _with(delta, new, 0)
+    moved = delta.clone()
+    entries = moved.flatten(2)  # a view
+    room = epsilon**2 - entries.square().sum((1, 2), keepdim=True)
+    here = entries.gather(2, new)
+    length = here.norm(dim=2, keepdim=True)
+    entries.scatter_(2, new, 0)
     # The mass per channel of both windows; what they share counts once.
-    mass = here.square().sum(2) + _of(rest, old).square().sum(2)
-    pyramids = _pyramids(side, draw).flatten(2)
-    shape = draw.signs(delta.shape[1], 1) * pyramids + here / here.norm(
-        dim=2, keepdim=True
-    ).clamp_min(tiny)
-    shape = shape / shape.norm(dim=2, keepdim=True).clamp_min(tiny)
-    available = (mass + unused[:, None] / delta.shape[1]).sqrt()
-    return _with(_with(rest, old, 0), new, available[:, :, None] * shape)
+    mass = entries.gather(2, old).square_().sum(2, keepdim=True).addcmul_(length, length)
+    entries.scatter_(2, old, 0)
+    shape = torch.addcdiv(pyramids, here, length.clamp_min_(tiny))
+    available = mass.add_(room.clamp_min_(0), alpha=1 / delta.shape[1]).sqrt_()
+    shape *= available / shape.norm(dim=2, keepdim=True).clamp_min_(tiny)
+    entries.scatter_(2, new, shape)
+    return moved
 
 
-def _pyramids(side: int, draw: _Draws) -> Tensor:
-    """Return two pyramids (N, 1, h, h) of opposite sign side by side, together of norm 1."""
+def _pyramids(draw: _Draws, side: int, count: int) -> Tensor:
+    """Return two pyramids of opposite sign side by side, together of norm 1, (count, N, C, h, h).
+
+    They are upright or turned, with a sign per channel.
+    """
     half = side // 2
     upper = torch.cat([_pyramid(half, side, draw.x), -_pyramid(side - half, side, draw.x)])
     upper = upper / upper.norm()
-    turned = draw.integers(2)[:, None, None, None] > 0
-    return torch.where(turned, upper.T, upper)
+    both = torch.stack([upper, upper.T])
+    return both[draw.integers(2, count, 1)] * draw.signs(count, draw.x.shape[1], 1, 1)
 
 
 def _pyramid(height: int, width: int, like: Tensor) -> Tensor:

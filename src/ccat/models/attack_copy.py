@@ -143,7 +143,7 @@ def attack_copy(model: nn.Module, x: Tensor, *, tuned: bool = True) -> nn.Module
     fast.requires_grad_(False)
     if tuned:
         _tune(fast, probe, answer)
-    return fast
+    return fast.eval()  # what was put in, too: a score would have to set its mode in every pass
 
 
 def _pairs(model: nn.Module, x: Tensor) -> tuple[list[tuple[str, str]], Tensor]:

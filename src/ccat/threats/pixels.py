@@ -37,8 +37,8 @@ class L0:
 
     def size(self, delta: Tensor) -> Tensor:
         """Return the number (N,) of pixels, or of entries, that change."""
-        changed = delta != 0 if self.per == "entry" else (delta != 0).any(1)
-        return changed.flatten(1).sum(1).to(delta.dtype)
+        changed = torch.ne(delta, 0, out=torch.empty_like(delta))  # numbers are faster than a mask
+        return (changed if self.per == "entry" else changed.amax(1)).flatten(1).sum(1)
 
     def project(self, x: Tensor, delta: Tensor) -> Tensor:
         """Return the nearest point of ball and box together."""
