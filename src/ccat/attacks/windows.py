@@ -36,8 +36,8 @@ class Windows(Attack):
     with gradients smoothed by `smooth`. It is made for Frame.
     """
 
-    rounds: Rounds = ((9, 110), (4, 160), (2, 320), (1, 650))
-    iterations: int = 40
+    rounds: Rounds = ((9, 140), (4, 200), (2, 400), (1, 800))
+    iterations: int = 50
     smooth: float = 0.1
 
     def __post_init__(self) -> None:

@@ -136,15 +136,15 @@ def _in_pixels(threat: Threat, effort: Effort, rates: Rates) -> list[Case]:
 
 
 def _in_frame(threat: Threat, effort: Effort, rates: Rates) -> list[Case]:
-    iterations, _, _, _ = effort
+    iterations, _, _, breadth = effort
+    windows = _conf("Windows", threat, Windows())
     return _broad(
         effort,
         [
             _conf("APGD-Conf zero", threat, APGD(iterations)),
-            _conf("Border", threat, Border()),
+            windows if breadth > 1 else _conf("Border", threat, Border()),
         ],
         [_conf("APGD-Conf random", threat, APGD(iterations, start="random"))],
-        [_conf("Windows", threat, Windows())],
     )
 
 
