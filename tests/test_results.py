@@ -28,13 +28,13 @@ def test_the_page_has_the_tables_that_the_stored_evaluations_give() -> None:
 
 
 def test_every_row_is_a_recipe_that_anyone_can_train() -> None:
-    assert set(results.ROWS) <= set(RECIPES)
+    assert set(results.PAPER) <= set(results.ROWS) <= set(RECIPES)
 
 
 @pytest.mark.parametrize("file", STORED, ids=lambda file: file.stem)
 def test_a_stored_evaluation_is_of_a_row_and_names_its_weights(file: Path) -> None:
     evaluations = json.loads(file.read_text())["evaluations"]
-    assert file.stem in results.ROWS
+    assert file.stem in results.ROWS or file.stem.removesuffix("-paper") in results.PAPER
     assert [one["tpr_asked"] for one in evaluations] == [0.99, 0.98, 0.95]
     assert {one["run"] for one in evaluations} == {file.stem}
     if file.stem in zoo():
