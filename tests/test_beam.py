@@ -89,6 +89,7 @@ def test_smoothed_rectifiers_lead_out_of_a_dead_region(how: str) -> None:
 ROUNDED: dict[str, Callable[[Tensor], Tensor]] = {
     "round": torch.round,
     "method": lambda z: z.round(),
+    "by name": lambda z: torch.round(input=z),
     "in place": lambda z: z.clone().round_(),
     "decimals": lambda z: torch.round(z / 8, decimals=0) * 8,
     "floor": torch.floor,

@@ -47,12 +47,14 @@ class _Smoothing(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
+        named = dict(kwargs or {})
         if function in _RECTIFIERS:
-            return _smooth(args[0] if args else (kwargs or {})["input"], self.width)
-        if function in _ROUNDING and args:
-            rounded = function(args[0].detach().clone(), *args[1:], **(kwargs or {}))
-            return _PassedThrough.apply(args[0], rounded)  # type: ignore[no-untyped-call]
-        return function(*args, **(kwargs or {}))
+            return _smooth(args[0] if args else named["input"], self.width)
+        if function in _ROUNDING:
+            z = args[0] if args else named.pop("input")
+            rounded = function(z.detach().clone(), *args[1:], **named)
+            return _PassedThrough.apply(z, rounded)  # type: ignore[no-untyped-call]
+        return function(*args, **named)
 
 
 def _smooth(z: Tensor, width: float) -> Tensor:
