@@ -213,7 +213,10 @@ class Problem:
     @cached_property
     def _bounds(self) -> tuple[Tensor, Tensor] | None:
         """The bounds of a threat that is a box, to which clamping costs less than projecting."""
-        return self.threat.bounds(self.x) if isinstance(self.threat, Box) else None
+        if not isinstance(self.threat, Box):
+            return None
+        low, high = self.threat.bounds(self.x)
+        return low.maximum(-self.x), high.minimum(1 - self.x)
 
     def _place(self, delta: Tensor, rows: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Return allowed perturbations, their images, and the examples they belong to."""
@@ -223,7 +226,10 @@ class Problem:
             bounds = bounds and (bounds[0].index_select(0, rows), bounds[1].index_select(0, rows))
         if self.passes.watched(x.device):
             require_finite(delta, places, "perturbation is not finite")
-        delta = delta.clamp(*bounds) if bounds else self.threat.project(x, delta)
+        if bounds:  # they lie within the box of images, rounding included
+            delta = delta.clamp(*bounds)
+            return delta, x + delta, places
+        delta = self.threat.project(x, delta)
         return delta, (x + delta).clamp_(0, 1), places
 
     def _note(self, places: Tensor, value: Tensor, gradient: Tensor | None = None) -> None:

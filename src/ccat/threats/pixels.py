@@ -38,7 +38,9 @@ class L0:
     def size(self, delta: Tensor) -> Tensor:
         """Return the number (N,) of pixels, or of entries, that change."""
         changed = torch.ne(delta, 0, out=torch.empty_like(delta))  # numbers are faster than a mask
-        return (changed if self.per == "entry" else changed.amax(1)).flatten(1).sum(1)
+        if self.per == "pixel" and delta.shape[1] > 1:
+            changed = changed.amax(1)
+        return changed.flatten(1).sum(1)
 
     def project(self, x: Tensor, delta: Tensor) -> Tensor:
         """Return the nearest point of ball and box together."""
