@@ -155,13 +155,14 @@ def _found(one: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 def _unseen(one: dict[str, Any]) -> str:
     """Return RErr if the attacker chooses the threat for each image, of those not trained on."""
-    return _percent(one["unseen"]["all unseen"]["rates"]["robust_error"]["value"])
+    pooled = one["unseen"].get("all unseen")  # missing if no unseen threat was attacked
+    return "–" if pooled is None else _percent(pooled["rates"]["robust_error"]["value"])
 
 
 def _sizes(found: dict[str, dict[str, Any]]) -> str:
     """Return how many images were attacked, the fewest and the most."""
     sizes = [found[key]["pooled"]["examples"] for key in COLUMNS if key in found]
-    return " to ".join(map(str, sorted({min(sizes), max(sizes)})))
+    return " to ".join(map(str, sorted({min(sizes), max(sizes)}))) if sizes else "–"
 
 
 def _cell(attack: dict[str, Any] | None, bound: dict[str, Any] | None) -> str:

@@ -52,3 +52,9 @@ def test_cells_say_what_was_found_what_is_doubted_and_what_is_possible() -> None
     assert results._cell(attack, bound) == "9.1‡\\* (5.0–14.0) ≤ 14.5"
     assert results._cell({**attack, "doubts": [], "seen": False}, None) == "9.1 (5.0–14.0)"
     assert results._cell(None, None) == "–"
+
+
+def test_a_run_that_was_not_attacked_yet_has_a_row_of_dashes() -> None:
+    stored = json.loads((results.STORED / "mnist-at-small.json").read_text())["evaluations"][0]
+    row = results._row("AT", {**stored, "attacks": [], "unseen": {}, "corruptions": []})
+    assert row[3:] == ["–"] * (len(results.COLUMNS) + 3)
