@@ -155,6 +155,61 @@ def test_smoothing_tends_to_the_rectifier_and_ends_with_its_context() -> None:
         assert torch.relu(one)[0].equal(torch.relu(other)[0]), "row i depends on row i"
 
 
+LIMITED: dict[str, Callable[[Tensor], Tensor]] = {
+    "clamp": lambda z: torch.clamp(z, 0, 1),
+    "by name": lambda z: torch.clamp(input=z, max=1, min=0),
+    "method": lambda z: z.clamp(0, 1),
+    "clip": lambda z: z.clip(min=0, max=1),
+    "in place": lambda z: z.clone().clamp_(0, 1),
+    "one after the other": lambda z: z.clamp_min(0).clamp_max(1),
+    "one end each": lambda z: torch.clamp_max(z.clamp(min=0), max=1),
+    "hardtanh": lambda z: functional.hardtanh(z, 0, 1),
+    "hardtanh by name": lambda z: functional.hardtanh(z, max_val=1, min_val=0, inplace=True),
+    "module": nn.Hardtanh(0, 1),
+    "default": lambda z: (functional.hardtanh(2 * z - 1) + 1) / 2,
+    "relu6": lambda z: functional.relu6(6 * z) / 6,
+    "its module": lambda z: nn.ReLU6()(6 * z) / 6,
+}
+
+
+class Limited(nn.Module):
+    """The second logit is the mean of entries behind a steep curve from 0 at 0.4 to 1 at 0.6."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how = how
+
+    def forward(self, x: Tensor) -> Tensor:
+        z = 8 * LIMITED[self.how](5 * (x.flatten(1) - 0.4)).mean(1)
+        return torch.stack([torch.full_like(z, 4.0), z], 1)
+
+
+@pytest.mark.parametrize("how", LIMITED)
+def test_smoothed_limits_lead_across_what_is_flat(how: str) -> None:
+    """Black entries may become 0.7; below 0.4 there is no gradient, and beyond 0.6 no more."""
+    model = Limited(how)
+    x, y = torch.zeros(2, 1, 4, 4), torch.zeros(2, dtype=torch.int64)
+    problem = Problem.of(model, x, y, Linf(0.7), other_class_confidence, x)
+    assert problem.probe_grad(x).count_nonzero() == 0
+    assert (problem.probe_grad(x, smooth=1.0) > 0).all()
+    assert (problem.probe_grad(x + 0.9, smooth=1.0) > 0).all()
+    found = Beam("classes", ((2, 60), (1, 30)), smooth=1.0)(problem, seeded())
+    torch.testing.assert_close(model(x + found.delta)[:, 1], torch.full((2,), 8.0))
+
+
+def test_smoothed_limits_tend_to_the_limits() -> None:
+    z = 3 * torch.randn(4, 50, generator=seeded())
+    for name, limited in LIMITED.items():
+        with smoothed(1e-3):
+            soft = limited(z.clone())
+        torch.testing.assert_close(soft, limited(z.clone()), atol=0.01, rtol=0, msg=name)
+    with smoothed(0.5):
+        whole = torch.arange(5).clamp(1, 3)
+        kept = torch.clamp(z, 0, 1, out=torch.empty_like(z))
+    assert whole.equal(torch.tensor([1, 1, 2, 3, 3])), "numbers of things are not smoothed"
+    assert kept.equal(z.clamp(0, 1))
+
+
 def test_what_near_images_and_classes_are() -> None:
     x = torch.rand(2, 1, 2, 2, generator=seeded())
     pool, labels = torch.rand(20, 1, 2, 2, generator=seeded(1)), torch.arange(20) % 2

@@ -1,9 +1,10 @@
-"""Smoothed rectifiers and rounding passed through: gradients where the model's own are dead.
+"""Smoothed rectifiers and limits, and rounding passed through: gradients where others are dead.
 
 A rectifier max(z, 0) that is off passes no gradient on; where all of a layer are off, nothing can
 be climbed. Its smooth version w·softplus(z/w) has a gradient everywhere and tends to the rectifier
-as w falls to zero. Rounding passes no gradient on anywhere; as in BPDA (Athalye et al. 2018), it
-is computed as it is and differentiated as if it were not there.
+as w falls to zero. A limit from below or above (clamp, hardtanh) is a rectifier that was shifted or
+turned, and is smoothed as one. Rounding passes no gradient on anywhere; as in BPDA (Athalye et al.
+2018), it is computed as it is and differentiated as if it were not there.
 
 Both are used to find directions only: no result is ever scored by them.
 """
@@ -26,6 +27,24 @@ _RECTIFIERS = {
     Tensor.relu,
     Tensor.relu_,
 }
+
+
+def _named(where: Any, *names: str) -> set[Any]:
+    """Return functions and their versions in place, as functions and as methods."""
+    ends = ("", "_")
+    return {
+        getattr(where, name + end) for name in names for end in ends if hasattr(where, name + end)
+    }
+
+
+_BOTH = (("min", None), ("max", None))
+_LIMITS: dict[Any, tuple[tuple[str, float | None], ...]] = {  # arguments, and what they else are
+    **dict.fromkeys(_named(torch, "clamp", "clip") | _named(Tensor, "clamp", "clip"), _BOTH),
+    **dict.fromkeys(_named(torch, "clamp_min") | _named(Tensor, "clamp_min"), _BOTH[:1]),
+    **dict.fromkeys(_named(torch, "clamp_max") | _named(Tensor, "clamp_max"), _BOTH[1:]),
+    **dict.fromkeys(_named(functional, "hardtanh"), (("min_val", -1.0), ("max_val", 1.0))),
+    functional.relu6: (),
+}
 _ROUNDING = {
     getattr(where, f"{name}{end}")
     for name in ("round", "floor", "ceil", "trunc", "fix", "sign")
@@ -34,7 +53,7 @@ _ROUNDING = {
 
 
 class _Smoothing(TorchFunctionMode):
-    """Replaces every rectifier and every rounding of a model, as a module or as a function."""
+    """Replaces every rectifier, limit and rounding of a model, as a module or as a function."""
 
     def __init__(self, width: float) -> None:
         super().__init__()
@@ -50,6 +69,8 @@ class _Smoothing(TorchFunctionMode):
         named = dict(kwargs or {})
         if function in _RECTIFIERS:
             return _smooth(args[0] if args else named["input"], self.width)
+        if function in _LIMITS:
+            return _limited(function, args, named, self.width)
         if function in _ROUNDING:
             z = args[0] if args else named.pop("input")
             rounded = function(z.detach().clone(), *args[1:], **named)
@@ -68,6 +89,24 @@ def _smooth(z: Tensor, width: float) -> Tensor:
         size = values.abs()
     out: Tensor = _Softplus.apply(z, width * size.clamp_min(1e-6))  # type: ignore[no-untyped-call]
     return out
+
+
+def _limited(
+    function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any], width: float
+) -> Tensor:
+    """Return what a function that limits its input from below, above or both makes of it."""
+    z: Tensor = args[0] if args else named["input"]
+    if "out" in named or not z.is_floating_point():
+        exact: Tensor = function(*args, **named)
+        return exact
+    defaults = dict(_LIMITS[function])
+    given = {**defaults, **dict(zip(defaults, args[1:], strict=False)), **named}
+    if function is functional.relu6:
+        given = {"min": 0.0, "max": 6.0}
+    low, high = (given.get(end, given.get(f"{end}_val")) for end in ("min", "max"))
+    if low is not None:
+        z = low + _smooth(z - low, width)
+    return z if high is None else high - _smooth(high - z, width)
 
 
 class _Softplus(torch.autograd.Function):
@@ -99,7 +138,9 @@ class _PassedThrough(torch.autograd.Function):
 
 @contextmanager
 def smoothed(width: float) -> Iterator[None]:
-    """Smooth all rectifiers and pass rounding through inside this context; not with a width of 0.
+    """Smooth rectifiers and limits, and pass rounding through, inside this context.
+
+    A width of 0 changes nothing.
 
     Models compiled to TorchScript keep theirs.
     """
