@@ -291,7 +291,7 @@ def test_the_certificate_covers_what_attacks_are_granted() -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_every_network_of_ours_has_bounds(name: str) -> None:
-    small = name.startswith(("lenet", "wide-lenet", "trades", "msd"))
+    small = name.startswith(("lenet", "wide-lenet", "steep-lenet", "trades", "msd"))
     shape = (1, 28, 28) if small else (3, 16, 16)
     model = create_model(name, seeded(), **arguments_for(name, *shape, 10)).eval()
     x = torch.rand(1, *shape, generator=seeded())

@@ -24,6 +24,7 @@ def weights(model: nn.Module) -> int:
         ("resnet20", {"channels": 3}, 4_327_754),
         ("lenet", {}, 42_106),
         ("wide-lenet", {}, 455_274),
+        ("steep-lenet", {}, 455_274),
     ],
 )
 def test_the_numbers_of_weights(name: str, arguments: dict[str, int], count: int) -> None:
@@ -180,7 +181,7 @@ def flip(path: Path) -> None:
         (of_schema(1), "by an older version of ccat .*: train the model again, or import its"),
         (of_schema(3), "by a newer version of ccat .*: upgrade"),
         (of_another_architecture, "do not fit the resnet20"),
-        (of_an_unknown_architecture, "'vgg'; ccat knows lenet, wide-lenet, resnet20"),
+        (of_an_unknown_architecture, "'vgg'; ccat knows lenet, wide-lenet, steep-lenet, resnet20"),
         (of_impossible_arguments, "a lenet that cannot be built: .*depth"),
     ],
 )
@@ -195,7 +196,7 @@ def test_a_bad_weights_file_is_refused(
 
 
 def test_wrong_names_and_foreign_modules_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="there are lenet, wide-lenet, resnet20"):
+    with pytest.raises(ValueError, match="there are lenet, wide-lenet, steep-lenet, resnet20"):
         create_model("resnet51", seeded())
     with pytest.raises(ValueError, match="depth"):
         create_model("lenet", seeded(), depth=3)

@@ -61,7 +61,7 @@ def test_published_checkpoints_load_and_say_the_same(name: str, tmp_path: Path) 
 
 
 def test_all_models_of_the_table_are_there() -> None:
-    assert set(MODELS) == {"lenet", "wide-lenet", "resnet20", *THEIRS}
+    assert set(MODELS) == {"lenet", "wide-lenet", "steep-lenet", "resnet20", *THEIRS}
 
 
 def test_other_names_of_the_same_layers_are_understood(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_bad_weights_and_names(tmp_path: Path, capsys: pytest.CaptureFixture[str
         ("nowhere.at:all", "No module named"),
         ("test_published:none", "no attribute 'none'"),
         ("os:getcwd", r"os:getcwd\(\) returned an object of type str: it has to return"),
-        ("vgg", "there is no model 'vgg'; there are lenet, wide-lenet, resnet20"),
+        ("vgg", "there is no model 'vgg'; there are lenet, wide-lenet, steep-lenet, resnet20"),
     ]:
         extensions.trust(name)
         with pytest.raises(ValueError, match=message):

@@ -273,6 +273,9 @@ RECIPES: dict[str, Recipe] = {
         _certified(
             "mnist-ibp-wide", IntervalBound(0.4, kappa=0.7), "wide-lenet", epochs=80, rate=2e-3
         ),
+        _certified(
+            "mnist-ibp-steep", IntervalBound(0.4, kappa=0.7), "steep-lenet", epochs=60, rate=2e-3
+        ),
         *_paper_colour("svhn", rate=0.1, attack_rate=0.01, flip=False),
         *_paper_colour("cifar10", rate=0.075, attack_rate=0.005, flip=True),
         *_small_colour("svhn", epochs=20, rate=0.02, augmentation=None),

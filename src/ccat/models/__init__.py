@@ -23,6 +23,7 @@ from ccat.models.published import import_model
 from ccat.models.registry import MODELS, Network, arguments_for, create_model, is_model_name
 from ccat.models.resnet import ResNet
 from ccat.models.resnet20 import ResNet20
+from ccat.models.steep_lenet import SteepLeNet
 from ccat.models.trades_cnn import TradesCNN
 from ccat.models.wide_lenet import WideLeNet
 from ccat.models.wide_resnet import WideResNet
@@ -37,6 +38,7 @@ __all__ = [
     "PreActResNet18",
     "ResNet",
     "ResNet20",
+    "SteepLeNet",
     "TradesCNN",
     "WideLeNet",
     "WideResNet",

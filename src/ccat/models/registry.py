@@ -15,6 +15,7 @@ from ccat.models.msd_lenet import MsdLeNet
 from ccat.models.preact_resnet import PreActResNet18
 from ccat.models.resnet import ResNet
 from ccat.models.resnet20 import ResNet20
+from ccat.models.steep_lenet import SteepLeNet
 from ccat.models.trades_cnn import TradesCNN
 from ccat.models.wide_lenet import WideLeNet
 from ccat.models.wide_resnet import WideResNet
@@ -62,6 +63,7 @@ class Network:
 MODELS: dict[str, Network] = {
     "lenet": Network(LeNet, square),
     "wide-lenet": Network(WideLeNet, square),
+    "steep-lenet": Network(SteepLeNet, square),
     "resnet20": Network(ResNet20),
     "trades-cnn": Network(TradesCNN, only_28x28),
     "msd-lenet": Network(MsdLeNet, only_28x28),

@@ -10,8 +10,8 @@ FAMILIES = ("mnist-c", "cifar10-c")  # ccat.data.corruptions.FAMILIES
 FORMATS = ("md", "csv", "tex")  # ccat.report.FORMATS
 GRADIENTS = ("float32", "bfloat16")  # ccat.attacking.copies.Gradients
 MODELS = (  # ccat.models.MODELS
-    *("lenet", "wide-lenet", "resnet20", "trades-cnn", "msd-lenet", "preact-resnet18"),
-    *("resnet34", "resnet50", "wrn-28-10", "wrn-34-10"),
+    *("lenet", "wide-lenet", "steep-lenet", "resnet20", "trades-cnn", "msd-lenet"),
+    *("preact-resnet18", "resnet34", "resnet50", "wrn-28-10", "wrn-34-10"),
 )
 PLANTED = 100  # ccat.pipeline.check.EXAMPLES
 REST_TPR = 0.9  # ccat.attacking.rest.TPR
