@@ -53,7 +53,7 @@ bench: setup .venv/peers
 
 # Every method, attacked by the suite standard and certified, into runs/, and the tables of docs/RESULTS.md.
 results: setup
-	$(BIN)/python benchmarks/results.py --examples $(or $(EXAMPLES),1000) --workers $(JOBS)
+	$(BIN)/python benchmarks/results.py --examples $(or $(EXAMPLES),1000) --workers $(JOBS) $(if $(ROWS),--rows $(ROWS))
 
 clean:
 	rm -rf .venv build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -2,11 +2,13 @@
 
     make results                       # everything, hours on two cores; rerun it after a stop
     make results EXAMPLES=100          # fewer images, in an hour or two
+    make results ROWS="mnist-at-small mnist-ccat-small"    # only these
     python benchmarks/results.py --tables    # only the tables, from the stored evaluations
 
-Every row is a run directory; what `ccat evaluate --format json` says of it is stored in
-docs/results, from which docs/RESULTS.md gets its tables. Some rows are attacked a second time, as
-a copy, by the paper's gradient attacks alone: NAME-paper.
+Every row is a run directory, of the weights that come with ccat or, where there are none, trained
+anew; what `ccat evaluate --format json` says of it is stored in docs/results, from which
+docs/RESULTS.md gets its tables. Some rows are attacked a second time, as a copy, by the paper's
+gradient attacks alone: NAME-paper.
 """
 
 import argparse
@@ -18,8 +20,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ccat.catalog.zoo import zoo
 from ccat.pipeline.zoo import copy_of_run
-from ccat.runs import Run
+from ccat.runs import Run, is_run
 
 ROOT = Path(__file__).resolve().parent.parent
 STORED, PAGE = ROOT / "docs" / "results", ROOT / "docs" / "RESULTS.md"
@@ -37,8 +40,10 @@ ROWS = {
     "mnist-ccat-union": "CCAT, four threats, wide",
     "mnist-ibp-small": "IntervalBound",
     "mnist-ibp-wide": "IntervalBound, wide",
+    "mnist-ibp-steep": "IntervalBound, steep",
+    "mnist-beyond-steep": "IntervalBound and CCAT, steep",
 }
-CERTIFIED = ("mnist-ibp-small", "mnist-ibp-wide")
+CERTIFIED = ("mnist-ibp-small", "mnist-ibp-wide", "mnist-ibp-steep", "mnist-beyond-steep")
 # attacked by the paper's gradient attacks as well; what the paper says of them, where it does
 PAPER: dict[str, dict[str, float]] = {
     "mnist-normal-small": {"noise Linf:0.3": 100.0},
@@ -59,19 +64,22 @@ COLUMNS = {
 }
 
 
-def make(runs: Path, examples: int, workers: int) -> None:
-    """Train, attack, certify and evaluate every row; what is stored is not computed again."""
-    for recipe in ROWS:
-        run = str(runs / recipe)
-        _ccat("train", recipe, "--run", run)
-        _ccat(
-            "attack", run, "--suite", "standard", f"--examples={examples}", f"--workers={workers}"
-        )
+def make(rows: Iterable[str], runs: Path, examples: int, workers: int) -> None:
+    """Train, certify, attack and evaluate rows; what is stored is not computed again."""
+    for recipe in rows:
+        path = runs / recipe
+        run = str(path)
+        if recipe in zoo() and not is_run(path):
+            copy_of_run(Run.open(zoo()[recipe]), path)
+        elif recipe not in zoo():
+            _ccat("train", recipe, "--run", run)
         for box in BOXES if recipe in CERTIFIED else ():
             _ccat("certify", run, "--threat", box, "--examples", str(examples))
+        given = (f"--examples={examples}", f"--workers={workers}")
+        _ccat("attack", run, "--suite", "standard", *given)
         _ccat("corrupt", run)
-        store(Path(run))
-    for recipe in PAPER:
+        store(path)
+    for recipe in [row for row in rows if row in PAPER]:
         copy = copy_of_run(Run.open(runs / recipe), runs / f"{recipe}{_ALONE}").path
         suite = ("--suite", "paper-gradients", f"--examples={min(examples, PAPER_EXAMPLES)}")
         _ccat("attack", str(copy), *suite, f"--workers={workers}")
@@ -209,13 +217,14 @@ def main() -> None:
     options.add_argument("--runs", type=Path, default=Path("runs"))
     options.add_argument("--examples", type=int, default=1000)
     options.add_argument("--workers", type=int, default=2)
+    options.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS), metavar="ROW")
     options.add_argument("--tables", action="store_true", help="only write the tables")
     options.add_argument("--store", type=Path, nargs="*", default=[], help="only store these runs")
     given = options.parse_args()
     for run in given.store:
         store(run)
     if not given.tables and not given.store:
-        make(given.runs, given.examples, given.workers)
+        make(given.rows, given.runs, given.examples, given.workers)
     PAGE.write_text(filled(PAGE.read_text()))
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from truth import Linear, best_linear, seeded
 
-from ccat import L0, L1, L2, PGD, Beam, Border, Exchange, Frame, Linf, Problem, Threat
+from ccat import L0, L1, L2, PGD, Beam, Border, Estimated, Exchange, Frame, Linf, Problem, Threat
 from ccat.attacks.beam import _best_of_each, _nearest
 from ccat.attacks.smooth import smoothed
 from ccat.objectives import other_class_confidence, target_confidence
@@ -195,6 +195,18 @@ def test_smoothed_limits_lead_across_what_is_flat(how: str) -> None:
     assert (problem.probe_grad(x + 0.9, smooth=1.0) > 0).all()
     found = Beam("classes", ((2, 60), (1, 30)), smooth=1.0)(problem, seeded())
     torch.testing.assert_close(model(x + found.delta)[:, 1], torch.full((2,), 8.0))
+
+
+def test_smoothed_steps_of_pgd_lead_across_what_is_flat() -> None:
+    model = Limited("clamp")
+    x, y = torch.zeros(2, 1, 4, 4), torch.zeros(2, dtype=torch.int64)
+    problem = Problem.of(model, x, y, Linf(0.7), other_class_confidence, x)
+    assert PGD(40, 0.05)(problem, seeded()).delta.count_nonzero() == 0
+    found = PGD(40, 0.05, smooth=1.0)(problem, seeded())
+    torch.testing.assert_close(found.value, problem.evaluate(found.delta).value)
+    torch.testing.assert_close(model(x + found.delta)[:, 1], torch.full((2,), 8.0))
+    with pytest.raises(ValueError, match="PGD: an estimated gradient uses scores alone"):
+        PGD(3, 0.1, gradient=Estimated(), smooth=0.1)
 
 
 def test_smoothed_limits_tend_to_the_limits() -> None:

@@ -43,6 +43,7 @@ ATTACKS: dict[str, Attack] = {
     "PGD either, no backtracking": PGD(6, 0.3, momentum=0.5, backtracking=None, start="either"),
     "PGD mixed": PGD(6, 0.3, start="mixed"),
     "PGD of one iteration": PGD(1, 0.3),
+    "PGD smooth": PGD(6, 0.3, smooth=0.5),
     "APGD zero": APGD(6),
     "APGD random": APGD(30, start="random"),
     "QL": PGD(3, 0.3, start="random", gradient=Estimated(4)),

@@ -1,7 +1,7 @@
 import copy
 import inspect
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -29,6 +29,7 @@ from ccat import (
 )
 from ccat.training import (
     METHODS,
+    CalibratedBeyond,
     CalibratedUnion,
     Direction,
     Forward,
@@ -41,6 +42,7 @@ from ccat.training import (
     Probe,
     Recipe,
     Trades,
+    calibrated_beyond,
     calibrated_union,
     epochs,
     interval_bound,
@@ -148,6 +150,52 @@ def test_a_union_weighs_threats_by_the_confidence_that_attacks_reach(focus: floa
         weight = 1 - focus + focus * reached[n].item() / mean if n < 7 else 1.0
         total -= weight * sum(t * math.log(p) for t, p in zip(target, f, strict=True)) / 14
     assert loss.item() == pytest.approx(total, rel=1e-5)
+
+
+def test_beyond_the_ball_of_bounds_confidence_fades_from_its_edge() -> None:
+    """Image by image; within the ball the label stays, however far the image was moved."""
+    forward = Recorder(Small(3, 10).train())
+    fast = copy.deepcopy(forward.model).eval()
+    parts = (Part(L2(9.0), PGD(5, 4.0)), Part(Linf(0.3), PGD(5, 0.1)))
+    images, lam = X[:3].clone(), torch.ones(3)
+    for rows, part in zip(([0, 2], [1]), parts, strict=True):
+        problem = Problem.of(fast, X[rows], Y[rows], part.threat, other_class_confidence)
+        delta = part.attack(problem, seeded()).delta
+        images[rows] = X[rows] + delta
+        for row, one in zip(rows, delta.flatten(1).tolist(), strict=True):
+            beyond = [max(abs(entry) - 0.05, 0.0) for entry in one]
+            size = math.hypot(*beyond) if isinstance(part.threat, L2) else max(beyond)
+            lam[row] = (1 - min(1.0, size / part.threat.epsilon)) ** 4
+    assert ((lam > 0) & (lam < 1)).all(), "the test can tell"
+    bounds, method = IntervalBound(0.05), CalibratedBeyond(IntervalBound(0.05), parts, 4.0, 0.5)
+    with torch.random.fork_rng():
+        torch.manual_seed(4)  # of dropout
+        loss = method(forward.model, forward, X, Y, seeded(9))
+        torch.testing.assert_close(forward.batches[0], torch.cat([X, images]))
+        total = loss.item()
+        torch.manual_seed(4)
+        total -= bounds.with_others(forward.model, forward, X, Y, images)[0].item()
+    found = 0.0
+    for n in range(3):
+        f = forward.logits[len(X) + n].softmax(0).tolist()
+        target = [lam[n].item() * (k == int(Y[n])) + (1 - lam[n].item()) / 10 for k in range(10)]
+        found -= sum(t * math.log(p) for t, p in zip(target, f, strict=True)) / 3
+    assert total == pytest.approx(0.5 * found, rel=1e-4)
+
+
+def test_attacks_beyond_bounds_begin_when_they_are_due() -> None:
+    method = CalibratedBeyond(IntervalBound(0.4, ramp=0.5), (Part(L2(1.0), ATTACK),), begin=0.25)
+    assert method.at(0.1).weight == 0
+    assert method.at(0.25).weight == 1
+    assert method.at(0.25).bound == method.bound.at(0.25)
+    forward = Recorder(Small(3, 10).train())
+    method.at(0.1)(forward.model, forward, X, Y, seeded(9))
+    assert forward.batches[0].equal(X), "nothing was attacked"
+    with pytest.raises(ValueError, match="must name at least one threat"):
+        CalibratedBeyond(IntervalBound(0.4), ())
+    for field in ("rho", "weight", "begin"):
+        with pytest.raises(ValueError, match=f"CalibratedBeyond: {field}"):
+            replace(method, **{field: -1.0})  # type: ignore[arg-type]
 
 
 def test_a_union_refuses_what_makes_no_sense() -> None:
@@ -279,6 +327,7 @@ def test_methods_say_which_threats_training_sees() -> None:
         Trades(THREAT, near): (THREAT,),
         MultiSteepest(linf, l2, l1): (linf.threat, l2.threat, l1.threat),
         IntervalBound(0.1): (THREAT,),
+        CalibratedBeyond(IntervalBound(0.1), (Part(L2(1.0), ATTACK),)): (THREAT, L2(1.0)),
         Imported(): (),
         Imported(THREAT): (THREAT,),
     }
@@ -289,7 +338,11 @@ def test_methods_say_which_threats_training_sees() -> None:
 def test_every_method_is_in_the_table_under_its_name() -> None:
     public = {
         name: kind
-        for name, kind in (vars(methods) | vars(interval_bound) | vars(calibrated_union)).items()
+        for name, kind in {
+            name: kind
+            for module in (methods, interval_bound, calibrated_union, calibrated_beyond)
+            for name, kind in vars(module).items()
+        }.items()
         if isinstance(kind, type) and Method in kind.__mro__[1:]
     }
     assert public == METHODS

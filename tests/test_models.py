@@ -8,7 +8,8 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from truth import seeded
 
-from ccat import MODELS, ModelFileError, create_model, load_model, save_model, sealed
+from ccat import MODELS, Linf, ModelFileError, create_model, load_model, save_model, sealed
+from ccat.bounds import certify
 from ccat.models import arguments_for, is_model_name
 from ccat.models.blocks import BasicBlock
 
@@ -29,6 +30,30 @@ def weights(model: nn.Module) -> int:
 )
 def test_the_numbers_of_weights(name: str, arguments: dict[str, int], count: int) -> None:
     assert weights(create_model(name, seeded(), **arguments)) == count
+
+
+def test_the_steep_network_sees_black_and_white_alike_within_0_4() -> None:
+    model = create_model("steep-lenet", seeded()).eval()
+    x = (torch.rand(3, 1, 28, 28, generator=seeded(1)) < 0.3).float()
+    seen = model(x)
+    inward = (x - (2 * x - 1) * 0.4 * torch.rand(x.shape, generator=seeded(2))).clamp(0, 1)
+    torch.testing.assert_close(model(inward), seen, atol=1e-5, rtol=0)
+    torch.testing.assert_close(model(0.6 * x + 0.4 * (1 - x)), seen, atol=1e-5, rtol=0)
+    assert not model(0.5 * x).isclose(seen, atol=1e-3).all(), "grey is something else"
+    grey = torch.full_like(x, 0.5)
+    plain = without_curve(model)
+    torch.testing.assert_close(model(grey), plain(grey), atol=1e-5, rtol=0)
+    possible = certify(model, x, seen.argmax(1), Linf(0.39))
+    assert not possible.wrong.any(), "of black and white nothing is lost to any rounding"
+
+
+def without_curve(model: nn.Module) -> nn.Module:
+    """Return the wide LeNet with the weights of a steep one."""
+    plain = create_model("wide-lenet", seeded()).eval()
+    plain.load_state_dict(
+        {name.removeprefix("network."): one for name, one in model.state_dict().items()}
+    )
+    return plain
 
 
 @pytest.mark.parametrize(

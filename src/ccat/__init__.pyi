@@ -78,6 +78,7 @@ from .threats import L0, L1, L2, THREATS, Condition, Frame, Linf, Threat
 from .training import (
     METHODS,
     Adversarial,
+    CalibratedBeyond,
     CalibratedUnion,
     ConfidenceCalibrated,
     Direction,
@@ -188,6 +189,7 @@ __all__ = [  # noqa: RUF022 (grouped by room)
     "Normal",
     "Adversarial",
     "ConfidenceCalibrated",
+    "CalibratedBeyond",
     "CalibratedUnion",
     "Part",
     "Trades",

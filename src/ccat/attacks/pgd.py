@@ -78,6 +78,9 @@ class PGD(Attack):
     examples, random for another, and for the others the point of the threat nearest to an image of
     the pool, the better of two; it takes two forwards more.
 
+    With `smooth` it follows the gradients of the model with smoothed rectifiers and limits, which
+    lead across what is flat; every point is valued by the model itself, in a forward more.
+
     Attributes:
         iterations: The steps T of an attack.
         rate: The length of the first step, in the norm of the threat.
@@ -85,6 +88,8 @@ class PGD(Attack):
         backtracking: Divides the rate where a step is rejected; None accepts every step.
         start: Where it starts: zero, near, random, either or mixed.
         gradient: How the gradient is estimated; None computes it exactly.
+        smooth: The share of their inputs by which rectifiers and limits are smoothed; 0 uses the
+            gradient of the model as it is.
     """
 
     iterations: int
@@ -93,9 +98,13 @@ class PGD(Attack):
     backtracking: float | None = 1.1
     start: Start = "zero"
     gradient: Estimated | None = None
+    smooth: float = 0.0
 
     def __post_init__(self) -> None:
         require_count("PGD: iterations", self.iterations)
+        require_number("PGD: smooth", self.smooth, 0, low_too=True)
+        if self.smooth and self.gradient is not None:
+            raise ValueError("PGD: an estimated gradient uses scores alone; it cannot be smoothed")
         require_number("PGD: rate", self.rate, 0)
         require_number("PGD: momentum", self.momentum, 0, 1, low_too=True)
         if self.backtracking is not None:
@@ -151,7 +160,8 @@ class PGD(Attack):
     def cost(self, shape: tuple[int, int, int]) -> Counts:
         first = 3 if self.start == "mixed" else 1
         if self.gradient is None:
-            return Counts(self.iterations + first, self.iterations)
+            smoothed = self.iterations if self.smooth else 0
+            return Counts(self.iterations + first + smoothed, self.iterations)
         return Counts(first + self.iterations * (self.gradient.samples + 1))
 
     def _first(self, problem: Problem, generator: Generator) -> Tensor:
@@ -175,8 +185,9 @@ class PGD(Attack):
         The gradient is zero at the last point, for no step follows it, and where gradients are
         estimated.
         """
-        return (
-            (problem.evaluate(delta), torch.zeros_like(delta))
-            if last or self.gradient
-            else problem.value_and_grad(delta)
-        )
+        if last or self.gradient:
+            return problem.evaluate(delta), torch.zeros_like(delta)
+        if self.smooth:
+            found = problem.evaluate(delta)
+            return found, problem.probe_grad(problem.images(found), self.smooth)
+        return problem.value_and_grad(delta)

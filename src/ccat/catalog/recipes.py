@@ -5,7 +5,8 @@ from dataclasses import replace
 from ccat.attacks import PGD
 from ccat.data import Augmentation
 from ccat.objectives import other_class_confidence
-from ccat.threats import L0, L1, L2, Linf
+from ccat.threats import L0, L1, L2, Frame, Linf
+from ccat.training.calibrated_beyond import CalibratedBeyond
 from ccat.training.calibrated_union import CalibratedUnion, Part
 from ccat.training.interval_bound import IntervalBound
 from ccat.training.methods import (
@@ -25,6 +26,7 @@ _PROBE = Probe(_LINF, PGD(20, 0.05))
 _CE = PGD(40, 0.05, backtracking=1.5, start="random")
 _CONF = PGD(40, 0.0125, backtracking=1.5, start="either")
 _MIXED = PGD(8, 0.1, backtracking=1.5, start="mixed")
+_ACROSS = PGD(8, 0.1, backtracking=1.5, start="mixed", smooth=0.3)
 _STEPS = PGD(10, 0.1, momentum=0.0, backtracking=None, start="random")
 
 
@@ -125,7 +127,11 @@ def _calibrated(name: str, method: Method, model: str, epochs: int) -> Recipe:
 
 
 def _certified(
-    name: str, method: IntervalBound, model: str, epochs: int, rate: float = 1e-3
+    name: str,
+    method: IntervalBound | CalibratedBeyond,
+    model: str,
+    epochs: int,
+    rate: float = 1e-3,
 ) -> Recipe:
     return Recipe(
         name,
@@ -275,6 +281,22 @@ RECIPES: dict[str, Recipe] = {
         ),
         _certified(
             "mnist-ibp-steep", IntervalBound(0.4, kappa=0.7), "steep-lenet", epochs=60, rate=2e-3
+        ),
+        # what bounds cannot cover is rejected
+        _certified(
+            "mnist-beyond-steep",
+            CalibratedBeyond(
+                IntervalBound(0.4, kappa=0.7),
+                (
+                    Part(L2(3.0), replace(_ACROSS, rate=1.0)),
+                    Part(L1(18.0), replace(_ACROSS, rate=6.0)),
+                    Part(L0(15), replace(_ACROSS, rate=250.0)),
+                    Part(Frame(2), replace(_ACROSS, rate=0.5)),
+                ),
+            ),
+            "steep-lenet",
+            epochs=24,
+            rate=2e-3,
         ),
         *_paper_colour("svhn", rate=0.1, attack_rate=0.01, flip=False),
         *_paper_colour("cifar10", rate=0.075, attack_rate=0.005, flip=True),

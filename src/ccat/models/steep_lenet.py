@@ -1,8 +1,8 @@
 """The wide LeNet behind a steep curve, for images whose pixels are nearly black or white.
 
 Grey up to 0.4 becomes black and grey from 0.6 on white, so that nothing within L∞ 0.4 changes what
-the network sees of a black or a white pixel. That is knowledge about data such as MNIST; photographs
-would lose most of what is in them.
+the network sees of a black or a white pixel. That is knowledge about data such as MNIST;
+photographs would lose most of what is in them.
 """
 
 from torch import Tensor, nn

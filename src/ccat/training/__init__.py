@@ -16,6 +16,7 @@ its batches (`distributed`), and TensorBoard may show its log (`tensorboard`).
 A method of your own is a frozen dataclass that inherits from `Method` and returns a loss.
 """
 
+from ccat.training.calibrated_beyond import CalibratedBeyond
 from ccat.training.calibrated_union import CalibratedUnion, Part
 from ccat.training.distributed import ALONE, Ranks
 from ccat.training.interval_bound import IntervalBound
@@ -40,6 +41,7 @@ __all__ = [
     "METHODS",
     "SCHEDULES",
     "Adversarial",
+    "CalibratedBeyond",
     "CalibratedUnion",
     "ConfidenceCalibrated",
     "Direction",

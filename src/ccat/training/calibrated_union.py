@@ -3,12 +3,13 @@
 Shapes: x (B, C, H, W) in [0,1], y (B,), logits (B, K).
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Generator, Tensor, nn
 
-from ccat.attacks import Attack, Problem
+from ccat.attacks import Attack, Found, Problem
 from ccat.attacks.inputs import require_batch
 from ccat.checks import require_number
 from ccat.models import attack_copy
@@ -34,6 +35,18 @@ class Part:
 
     threat: Threat
     attack: Attack
+
+
+def attacked_parts(
+    parts: Sequence[Part], model: nn.Module, x: Tensor, y: Tensor, half: int, generator: Generator
+) -> Iterator[tuple[Part, slice, Found]]:
+    """Attack the first `half` images, each part its share of them; yield what each part found."""
+    fast = attack_copy(model, x)
+    for number, part in enumerate(parts):
+        rows = slice(number, half, len(parts))
+        if len(x[rows]):
+            about = (fast, x[rows], y[rows], part.threat, other_class_confidence)
+            yield part, rows, part.attack(Problem.of(*about, pool=x), generator)
 
 
 @dataclass(frozen=True)
@@ -70,18 +83,11 @@ class CalibratedUnion(Method):
     ) -> Tensor:
         y = require_batch(x, y)
         half = attacked_count(0.5, len(x))
-        fast, images = attack_copy(model, x), x.clone()
+        images = x.clone()
         distance = torch.zeros_like(x[:, 0, 0, 0])  # clean images were not moved
         reached = torch.ones_like(distance)
-        for number, part in enumerate(self.parts):
-            rows = slice(number, half, len(self.parts))
-            if len(x[rows]) == 0:
-                continue
-            problem = Problem.of(
-                fast, x[rows], y[rows], part.threat, other_class_confidence, pool=x
-            )
-            found = part.attack(problem, generator)
-            images[rows] = problem.images(found)
+        for part, rows, found in attacked_parts(self.parts, model, x, y, half, generator):
+            images[rows] = (x[rows] + found.delta).clamp(0, 1)
             distance[rows] = part.threat.size(found.delta) / part.threat.epsilon
             reached[rows] = found.value.exp().mean().to(reached)
         loss = calibrated_loss(forward(images), y, transition(distance, self.rho))

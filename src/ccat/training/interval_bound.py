@@ -25,7 +25,7 @@ class IntervalBound(Method):
 
     The worst logits are interval bounds, z_y at its least and all others at their largest, so that
     descending them makes certificates tight. Batch normalisation is folded with the statistics of
-    the clean batch. ε and 1 − κ grow linearly from 0.
+    all images that pass. ε and 1 − κ grow linearly from 0.
 
     Attributes:
         epsilon: The radius ε at the end.
@@ -56,16 +56,23 @@ class IntervalBound(Method):
     def __call__(
         self, model: nn.Module, forward: Forward, x: Tensor, y: Tensor, generator: Generator
     ) -> Tensor:
+        return self.with_others(model, forward, x, y, x[:0])[0]
+
+    def with_others(
+        self, model: nn.Module, forward: Forward, x: Tensor, y: Tensor, others: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return the loss of a batch, and the logits of other images that pass along with it."""
         y = require_batch(x, y)
         with _inputs_of_norms(model) as seen:
-            logits = forward(x)
+            both = forward(torch.cat([x, others]))
+        logits, beside = both[: len(x)], both[len(x) :]
         require_logits(logits, y)
         box = Interval.between((x - self.epsilon).clamp(0, 1), (x + self.epsilon).clamp(0, 1))
         moments = {norm: _moments(given) for norm, given in seen.items()}
         how = Arithmetic(statistics=moments, training=True)
         worst = against_label(model, box, y, how)
         clean, bounded = functional.cross_entropy(logits, y), functional.cross_entropy(worst, y)
-        return self.kappa * clean + (1 - self.kappa) * bounded
+        return self.kappa * clean + (1 - self.kappa) * bounded, beside
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """The training methods by name."""
 
 from ccat import codec
+from ccat.training.calibrated_beyond import CalibratedBeyond
 from ccat.training.calibrated_union import CalibratedUnion
 from ccat.training.interval_bound import IntervalBound
 from ccat.training.methods import (
@@ -25,6 +26,7 @@ METHODS: dict[str, type] = codec.register(
             Trades,
             MultiSteepest,
             IntervalBound,
+            CalibratedBeyond,
             Imported,
         )
     },
