@@ -63,7 +63,7 @@ def main() -> None:
     """Print the ratios."""
     torch.set_num_threads(1)
     keep_freed()
-    for name in ("lenet", "wide-lenet"):
+    for name in ("lenet", "wide-lenet", "steep-lenet"):
         model = create_model(name, Generator().manual_seed(0)).train()
         bounded = ratio(stepper(model, Normal()), stepper(model, IntervalBound(0.3)))
         print(f"{name}: a step of IntervalBound takes {bounded:.2f} steps of normal training")

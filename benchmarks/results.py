@@ -16,13 +16,13 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ccat.catalog.zoo import zoo
 from ccat.pipeline.zoo import copy_of_run
-from ccat.runs import Run, is_run
+from ccat.runs import Run
 
 ROOT = Path(__file__).resolve().parent.parent
 STORED, PAGE = ROOT / "docs" / "results", ROOT / "docs" / "RESULTS.md"
@@ -64,14 +64,14 @@ COLUMNS = {
 }
 
 
-def make(rows: Iterable[str], runs: Path, examples: int, workers: int) -> None:
+def make(rows: Sequence[str], runs: Path, examples: int, workers: int) -> None:
     """Train, certify, attack and evaluate rows; what is stored is not computed again."""
     for recipe in rows:
         path = runs / recipe
         run = str(path)
-        if recipe in zoo() and not is_run(path):
+        if recipe in zoo():
             copy_of_run(Run.open(zoo()[recipe]), path)
-        elif recipe not in zoo():
+        else:
             _ccat("train", recipe, "--run", run)
         for box in BOXES if recipe in CERTIFIED else ():
             _ccat("certify", run, "--threat", box, "--examples", str(examples))

@@ -204,22 +204,73 @@ def test_smoothed_steps_of_pgd_lead_across_what_is_flat() -> None:
     assert PGD(40, 0.05)(problem, seeded()).delta.count_nonzero() == 0
     found = PGD(40, 0.05, smooth=1.0)(problem, seeded())
     torch.testing.assert_close(found.value, problem.evaluate(found.delta).value)
+    assert PGD(40, 0.05).cost((1, 4, 4)).forwards == 41
+    assert PGD(40, 0.05, smooth=1.0).cost((1, 4, 4)).forwards == 81
     torch.testing.assert_close(model(x + found.delta)[:, 1], torch.full((2,), 8.0))
     with pytest.raises(ValueError, match="PGD: an estimated gradient uses scores alone"):
         PGD(3, 0.1, gradient=Estimated(), smooth=0.1)
 
 
-def test_smoothed_limits_tend_to_the_limits() -> None:
-    z = 3 * torch.randn(4, 50, generator=seeded())
-    for name, limited in LIMITED.items():
-        with smoothed(1e-3):
-            soft = limited(z.clone())
-        torch.testing.assert_close(soft, limited(z.clone()), atol=0.01, rtol=0, msg=name)
+def slope_of(limited: Callable[[Tensor], Tensor], z: Tensor) -> Tensor:
+    z = z.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(limited(z.clone()).sum(), z)
+    return slope
+
+
+@pytest.mark.parametrize("how", LIMITED)
+def test_limits_are_computed_as_they_are_with_a_slope_that_tends_to_theirs(how: str) -> None:
+    z, limited = 3 * torch.randn(4, 50, generator=seeded()), LIMITED[how]
+    for width in (1e-4, 0.5):
+        with smoothed(width):
+            assert limited(z.clone().requires_grad_() * 1).equal(limited(z.clone())), how
+            slope = slope_of(limited, z)
+        assert ((slope > 0) & (slope < 1)).any() or width < 0.5, "smooth"
+        if width < 0.5:
+            near = ((z - 0).abs() > 0.01) & ((z - 1).abs() > 0.01)
+            torch.testing.assert_close(slope[near], slope_of(limited, z)[near], atol=1e-3, rtol=0)
+
+
+def test_the_slope_of_a_limit() -> None:
+    """σ((z − low)/w) · σ((high − z)/w), with w a share of the size of each example alone."""
+    z = torch.tensor([[-1.0, 0.5, 3.0], [10.0, 20.0, -30.0]])
     with smoothed(0.5):
-        whole = torch.arange(5).clamp(1, 3)
-        kept = torch.clamp(z, 0, 1, out=torch.empty_like(z))
-    assert whole.equal(torch.tensor([1, 1, 2, 3, 3])), "numbers of things are not smoothed"
-    assert kept.equal(z.clamp(0, 1))
+        slope = slope_of(lambda z: z.clamp(0, 1), z)
+        far = slope_of(lambda z: z.clamp(-math.inf, 1e9), z)
+    for row, values in enumerate(z.tolist()):
+        w = 0.5 * math.sqrt(sum(value**2 for value in values) / 3)
+        for place, value in enumerate(values):
+            low, high = (1 / (1 + math.exp(-one / w)) for one in (value, 1 - value))
+            assert slope[row, place].item() == pytest.approx(low * high, rel=1e-4)
+    assert far.equal(torch.ones_like(z)), "a limit that nothing comes near changes nothing"
+
+
+def test_what_has_no_gradient_is_not_touched_and_statements_count() -> None:
+    z = torch.randn(4, 50, generator=seeded())
+    with smoothed(1.0):
+        assert torch.arange(5).clamp(1, 3).equal(torch.tensor([1, 1, 2, 3, 3]))
+        assert torch.clamp(z, 0, 1, out=torch.empty_like(z)).equal(z.clamp(0, 1))
+        moved = (2 * z).requires_grad_() * 1
+        moved.clamp_(0, 1)
+        functional.hardtanh(other := z.clone().requires_grad_() * 1, 0, 1, inplace=True)
+        chances = z.clone().requires_grad_().softmax(1).clamp(1e-7, 1).log()
+    assert moved.equal((2 * z).clamp(0, 1))
+    assert other.equal(z.clamp(0, 1))
+    assert chances.isfinite().all(), "limits keep what they are there for"
+
+
+def test_smoothing_leaves_a_linear_model_and_the_images_as_they_are() -> None:
+    """Past defect: limiting images to [0,1] was itself smoothed, and changed them all."""
+    one, weight = linear_problem(Linf(0.1))
+    torch.testing.assert_close(one.probe_grad(one.x, 1.0), one.probe_grad(one.x))
+    seen: list[Tensor] = []
+
+    def score(x: Tensor, rows: Tensor) -> Tensor:
+        seen.append(x.detach().clone())
+        return (x * weight).sum((1, 2, 3))
+
+    images = (one.x > 0.5).to(one.x.dtype)
+    Problem(one.x, Linf(0.1), score).probe_grad(images, 1.0)
+    assert torch.cat(seen).equal(images)
 
 
 def test_what_near_images_and_classes_are() -> None:

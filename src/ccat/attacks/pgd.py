@@ -78,8 +78,8 @@ class PGD(Attack):
     examples, random for another, and for the others the point of the threat nearest to an image of
     the pool, the better of two; it takes two forwards more.
 
-    With `smooth` it follows the gradients of the model with smoothed rectifiers and limits, which
-    lead across what is flat; every point is valued by the model itself, in a forward more.
+    With `smooth` it follows smoothed gradients (`ccat.attacks.smooth`), which lead across what is
+    flat. Every point is valued by the model itself, which takes one more forward per step.
 
     Attributes:
         iterations: The steps T of an attack.
@@ -88,7 +88,7 @@ class PGD(Attack):
         backtracking: Divides the rate where a step is rejected; None accepts every step.
         start: Where it starts: zero, near, random, either or mixed.
         gradient: How the gradient is estimated; None computes it exactly.
-        smooth: The share of their inputs by which rectifiers and limits are smoothed; 0 uses the
+        smooth: The share of their inputs by which rectifiers and limits are smoothed; None uses the
             gradient of the model as it is.
     """
 
@@ -98,12 +98,13 @@ class PGD(Attack):
     backtracking: float | None = 1.1
     start: Start = "zero"
     gradient: Estimated | None = None
-    smooth: float = 0.0
+    smooth: float | None = None
 
     def __post_init__(self) -> None:
         require_count("PGD: iterations", self.iterations)
-        require_number("PGD: smooth", self.smooth, 0, low_too=True)
-        if self.smooth and self.gradient is not None:
+        if self.smooth is not None:
+            require_number("PGD: smooth", self.smooth, 0)
+        if self.smooth is not None and self.gradient is not None:
             raise ValueError("PGD: an estimated gradient uses scores alone; it cannot be smoothed")
         require_number("PGD: rate", self.rate, 0)
         require_number("PGD: momentum", self.momentum, 0, 1, low_too=True)

@@ -186,10 +186,11 @@ class Problem:
     def probe_grad(self, images: Tensor, smooth: float = 0.0) -> Tensor:
         """Return the gradient of the score at any images, allowed or not; never a result.
 
-        `smooth` smooths rectifiers by this share of their inputs, and passes through rounding.
+        `smooth` smooths rectifiers by this share of their inputs, and passes gradients on through
+        limits and rounding.
         """
+        images = images.clamp(0, 1)  # itself not smoothed
         with torch.no_grad(), smoothed(smooth):
-            images = images.clamp(0, 1)
             return self._pass(images, self._all, whole=True, gradient=True, result=False)[1]
 
     def images(self, found: Found) -> Tensor:

@@ -1,12 +1,13 @@
-"""Smoothed rectifiers and limits, and rounding passed through: gradients where others are dead.
+"""Smoothed rectifiers, and limits and rounding that pass gradients on where a model's own are dead.
 
 A rectifier max(z, 0) that is off passes no gradient on; where all of a layer are off, nothing can
 be climbed. Its smooth version w·softplus(z/w) has a gradient everywhere and tends to the rectifier
-as w falls to zero. A limit from below or above (clamp, hardtanh) is a rectifier that was shifted or
-turned, and is smoothed as one. Rounding passes no gradient on anywhere; as in BPDA (Athalye et al.
-2018), it is computed as it is and differentiated as if it were not there.
+as w falls to zero. Beyond a limit (clamp, hardtanh) there is no gradient either: limits are
+computed as they are and differentiated with the slope of such smooth rectifiers, σ((z − low)/w)
+times σ((high − z)/w). Rounding passes no gradient on anywhere; as in BPDA (Athalye et al. 2018), it
+is computed as it is and differentiated as if it were not there.
 
-Both are used to find directions only: no result is ever scored by them.
+All are used to find directions only: no result is ever scored by them.
 """
 
 import math
@@ -38,7 +39,7 @@ def _named(where: Any, *names: str) -> set[Any]:
 
 
 _BOTH = (("min", None), ("max", None))
-_LIMITS: dict[Any, tuple[tuple[str, float | None], ...]] = {  # arguments, and what they else are
+_LIMITS: dict[Any, tuple[tuple[str, float | None], ...]] = {  # arguments after the input
     **dict.fromkeys(_named(torch, "clamp", "clip") | _named(Tensor, "clamp", "clip"), _BOTH),
     **dict.fromkeys(_named(torch, "clamp_min") | _named(Tensor, "clamp_min"), _BOTH[:1]),
     **dict.fromkeys(_named(torch, "clamp_max") | _named(Tensor, "clamp_max"), _BOTH[1:]),
@@ -80,33 +81,44 @@ class _Smoothing(TorchFunctionMode):
 
 def _smooth(z: Tensor, width: float) -> Tensor:
     """Return w·softplus(z/w), with w a share of the root mean square of z over each example."""
-    values = z.detach()
-    if z.ndim > 1:
-        places = tuple(range(1, z.ndim))
-        size = torch.linalg.vector_norm(values, dim=places, keepdim=True)
-        size = size / math.sqrt(z[:1].numel())
-    else:
-        size = values.abs()
-    out: Tensor = _Softplus.apply(z, width * size.clamp_min(1e-6))  # type: ignore[no-untyped-call]
+    out: Tensor = _Softplus.apply(z, width * _size(z.detach()))  # type: ignore[no-untyped-call]
     return out
 
 
 def _limited(
     function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any], width: float
 ) -> Tensor:
-    """Return what a function that limits its input from below, above or both makes of it."""
-    z: Tensor = args[0] if args else named["input"]
-    if "out" in named or not z.is_floating_point():
-        exact: Tensor = function(*args, **named)
+    """Limit an input exactly, with a derivative that is smooth across its limits."""
+    z: Tensor = args[0] if args else named.pop("input")
+    if "out" in named or not z.requires_grad:
+        exact: Tensor = function(z, *args[1:], **named)
         return exact
-    defaults = dict(_LIMITS[function])
-    given = {**defaults, **dict(zip(defaults, args[1:], strict=False)), **named}
+    given = {**dict(_LIMITS[function]), **named}
+    given.update(zip(dict(_LIMITS[function]), args[1:], strict=False))
     if function is functional.relu6:
         given = {"min": 0.0, "max": 6.0}
-    low, high = (given.get(end, given.get(f"{end}_val")) for end in ("min", "max"))
-    if low is not None:
-        z = low + _smooth(z - low, width)
-    return z if high is None else high - _smooth(high - z, width)
+    values = z.detach().clone()
+    scale = width * _size(values)
+    slope = torch.ones_like(values)
+    for end, sign in (("min", 1), ("max", -1)):
+        limit = given.get(end, given.get(f"{end}_val"))
+        if limit is not None:
+            slope = slope * (sign * (values - limit) / scale).sigmoid()
+    limited = function(values, *args[1:], **named)
+    in_place = limited is values
+    out: Tensor = _Sloped.apply(z, limited, slope)  # type: ignore[no-untyped-call]
+    if in_place:
+        z.copy_(out)
+    return z if in_place else out
+
+
+def _size(values: Tensor) -> Tensor:
+    """Return the root mean square of each example, with as many axes, and above zero."""
+    if values.ndim <= 1:
+        return values.abs().clamp_min(1e-6)
+    places = tuple(range(1, values.ndim))
+    length: Tensor = torch.linalg.vector_norm(values, dim=places, keepdim=True)
+    return (length / math.sqrt(values[:1].numel())).clamp_min(1e-6)
 
 
 class _Softplus(torch.autograd.Function):
@@ -122,6 +134,20 @@ class _Softplus(torch.autograd.Function):
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         (ratio,) = context.saved_tensors
         return ratio.sigmoid().mul_(gradients[0]), None
+
+
+class _Sloped(torch.autograd.Function):
+    """What a limit makes of z, with a slope of its own."""
+
+    @staticmethod
+    def forward(context: Any, z: Tensor, limited: Tensor, slope: Tensor) -> Tensor:
+        context.save_for_backward(slope)
+        return limited.clone()
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        (slope,) = context.saved_tensors
+        return slope * gradients[0], None, None
 
 
 class _PassedThrough(torch.autograd.Function):

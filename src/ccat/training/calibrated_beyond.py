@@ -28,7 +28,9 @@ class CalibratedBeyond(Method):
 
     The loss is that of `bound` plus Algorithm 1's of what attacks find in half of the batch. How
     far such an image was moved is counted from the ball, not from the image: of each entry of δ
-    only what exceeds the ball's ε counts. So both losses never ask for different answers.
+    only what exceeds the ball's ε counts. The two losses therefore never ask for different answers
+    at one point. (The size of what changes in a frame is the width that it needs, so there the
+    label fades with the first pixel.)
 
     Attributes:
         bound: The training for certificates, within L∞.
@@ -68,9 +70,9 @@ class CalibratedBeyond(Method):
         y = require_batch(x, y)
         half = attacked_count(0.5, len(x))
         images, distance = x[:half].clone(), torch.zeros_like(x[:half, 0, 0, 0])
-        for part, rows, found in attacked_parts(self.parts, model, x, y, half, generator):
-            images[rows] = (x[rows] + found.delta).clamp(0, 1)
-            outside = (found.delta.abs() - self.bound.epsilon).clamp_min(0) * found.delta.sign()
+        for part, rows, found, moved in attacked_parts(self.parts, model, x, y, half, generator):
+            images[rows] = moved
+            outside = (found.delta.abs() - self.bound.epsilon).clamp_min(0)
             distance[rows] = part.threat.size(outside) / part.threat.epsilon
         loss, logits = self.bound.with_others(model, forward, x, y, images)
         lam = transition(distance, self.rho)

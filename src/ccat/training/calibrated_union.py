@@ -39,14 +39,16 @@ class Part:
 
 def attacked_parts(
     parts: Sequence[Part], model: nn.Module, x: Tensor, y: Tensor, half: int, generator: Generator
-) -> Iterator[tuple[Part, slice, Found]]:
-    """Attack the first `half` images, each part its share of them; yield what each part found."""
+) -> Iterator[tuple[Part, slice, Found, Tensor]]:
+    """Attack the first `half` images, each part its share; yield what it found, and the images."""
     fast = attack_copy(model, x)
     for number, part in enumerate(parts):
         rows = slice(number, half, len(parts))
         if len(x[rows]):
             about = (fast, x[rows], y[rows], part.threat, other_class_confidence)
-            yield part, rows, part.attack(Problem.of(*about, pool=x), generator)
+            problem = Problem.of(*about, pool=x)
+            found = part.attack(problem, generator)
+            yield part, rows, found, problem.images(found)
 
 
 @dataclass(frozen=True)
@@ -86,8 +88,8 @@ class CalibratedUnion(Method):
         images = x.clone()
         distance = torch.zeros_like(x[:, 0, 0, 0])  # clean images were not moved
         reached = torch.ones_like(distance)
-        for part, rows, found in attacked_parts(self.parts, model, x, y, half, generator):
-            images[rows] = (x[rows] + found.delta).clamp(0, 1)
+        for part, rows, found, moved in attacked_parts(self.parts, model, x, y, half, generator):
+            images[rows] = moved
             distance[rows] = part.threat.size(found.delta) / part.threat.epsilon
             reached[rows] = found.value.exp().mean().to(reached)
         loss = calibrated_loss(forward(images), y, transition(distance, self.rho))

@@ -25,7 +25,7 @@ class IntervalBound(Method):
 
     The worst logits are interval bounds, z_y at its least and all others at their largest, so that
     descending them makes certificates tight. Batch normalisation is folded with the statistics of
-    all images that pass. ε and 1 − κ grow linearly from 0.
+    the clean batch, and of images that pass along with it. ε and 1 − κ grow linearly from 0.
 
     Attributes:
         epsilon: The radius ε at the end.
