@@ -34,6 +34,7 @@ def test_every_row_is_a_recipe_that_anyone_can_train() -> None:
 @pytest.mark.parametrize("file", STORED, ids=lambda file: file.stem)
 def test_a_stored_evaluation_is_of_a_row_and_names_its_weights(file: Path) -> None:
     evaluations = json.loads(file.read_text())["evaluations"]
+    assert "ccat attack /" not in file.read_text(), "it is no matter where a run lay"
     assert file.stem in results.ROWS or file.stem.removesuffix("-paper") in results.PAPER
     assert [one["tpr_asked"] for one in evaluations] == [0.99, 0.98, 0.95]
     assert {one["run"] for one in evaluations} == {file.stem}
