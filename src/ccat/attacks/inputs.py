@@ -127,6 +127,24 @@ def require_model(model: nn.Module, x: Tensor) -> None:
         )
 
 
+def require_values(value: Tensor, rows: Tensor) -> None:
+    """Raise ValueError unless a score gave one value for each of the examples rows (M,)."""
+    if value.shape != rows.shape:
+        raise ValueError(
+            f"the score must give one value per image, {tuple(rows.shape)}, but gave "
+            f"{tuple(value.shape)}"
+        )
+
+
+def require_gradient(value: Tensor) -> None:
+    """Raise ValueError if nothing can be differentiated through what a score gave."""
+    if not value.requires_grad:
+        raise ValueError(
+            "the score has no gradient: does the model run under no_grad, or not depend "
+            "on the images? Square and Simple need none"
+        )
+
+
 def require_numbers(bad: Tensor, rows: Tensor, what: str) -> None:
     """Raise ValueError if anything of `bad` (M,) is true, naming the examples rows (M,)."""
     if bad.any():

@@ -18,9 +18,11 @@ from ccat.attacks.found import Found
 from ccat.attacks.inputs import (
     require_batch,
     require_finite,
+    require_gradient,
     require_images,
     require_model,
     require_numbers,
+    require_values,
 )
 from ccat.attacks.passes import Counts, Origin, Passes, Retired
 from ccat.attacks.scores import BoundedScore, ModelScore, Score, ScoreOfRows, TargetedScore
@@ -186,8 +188,7 @@ class Problem:
     def probe_grad(self, images: Tensor, smooth: float = 0.0) -> Tensor:
         """Return the gradient of the score at any images, allowed or not; never a result.
 
-        `smooth` smooths rectifiers by this share of their inputs, and passes gradients on through
-        limits and rounding.
+        `smooth` is the width of what `ccat.attacks.smooth` makes of rectifiers and limits.
         """
         images = images.clamp(0, 1)  # itself not smoothed
         with torch.no_grad(), smoothed(smooth):
@@ -282,11 +283,7 @@ class Problem:
         with torch.enable_grad():
             image = image.detach().requires_grad_()
             value = self._scored(image, rows)
-            if not value.requires_grad:
-                raise ValueError(
-                    "the score has no gradient: does the model run under no_grad, or not depend "
-                    "on the images? Square and Simple need none"
-                )
+            require_gradient(value)
             # Models may keep channels last.
             gradient = torch.autograd.grad(value.sum(), image)[0].contiguous()
         self.counts.backwards += len(image)
@@ -297,11 +294,7 @@ class Problem:
     def _scored(self, image: Tensor, rows: Tensor) -> Tensor:
         value = self.score(image, rows)
         self.counts.forwards += len(image)
-        if value.shape != rows.shape:
-            raise ValueError(
-                f"the score must give one value per image, {tuple(rows.shape)}, but gave "
-                f"{tuple(value.shape)}"
-            )
+        require_values(value, rows)
         if self.passes.watched(image.device):
             require_numbers(value.detach().isnan(), rows, "score is not a number")
         return value

@@ -3,12 +3,10 @@
 from dataclasses import replace
 
 from ccat.attacks import PGD
+from ccat.catalog.beyond import BEYOND
 from ccat.data import Augmentation
 from ccat.objectives import other_class_confidence
-from ccat.threats import L0, L1, L2, Frame, Linf
-from ccat.training.calibrated_beyond import CalibratedBeyond
-from ccat.training.calibrated_union import CalibratedUnion, Part
-from ccat.training.interval_bound import IntervalBound
+from ccat.threats import L1, L2, Linf
 from ccat.training.methods import (
     Adversarial,
     ConfidenceCalibrated,
@@ -25,8 +23,6 @@ _LINF = Linf(0.3)
 _PROBE = Probe(_LINF, PGD(20, 0.05))
 _CE = PGD(40, 0.05, backtracking=1.5, start="random")
 _CONF = PGD(40, 0.0125, backtracking=1.5, start="either")
-_MIXED = PGD(8, 0.1, backtracking=1.5, start="mixed")
-_ACROSS = PGD(8, 0.1, backtracking=1.5, start="mixed", smooth=0.3)
 _STEPS = PGD(10, 0.1, momentum=0.0, backtracking=None, start="random")
 
 
@@ -120,29 +116,6 @@ def _small(
     name: str, method: Method, epochs: int, images: int | None = None, model: str = "lenet"
 ) -> Recipe:
     return Recipe(name, method, epochs, LinearToZero(), _PROBE, model=model, images=images)
-
-
-def _calibrated(name: str, method: Method, model: str, epochs: int) -> Recipe:
-    return Recipe(name, method, epochs, LinearToZero(), _PROBE, model=model, average=0.999)
-
-
-def _certified(
-    name: str,
-    method: IntervalBound | CalibratedBeyond,
-    model: str,
-    epochs: int,
-    rate: float = 1e-3,
-) -> Recipe:
-    return Recipe(
-        name,
-        method,
-        epochs,
-        LinearToZero(),
-        _PROBE,
-        model=model,
-        rate=rate,
-        optimiser="adam",
-    )
 
 
 def _published(
@@ -255,49 +228,7 @@ RECIPES: dict[str, Recipe] = {
         _small("mnist-trades-small", _trades(_LINF, 10, 0.05, beta=1.0), epochs=10),
         _small("mnist-msd-small", _msd(0.3, 1.5, 12.0, 10), epochs=10),
         _small("mnist-at-wide", Adversarial(_LINF, _STEPS), epochs=10, model="wide-lenet"),
-        # CCAT whose attack also starts near other images, with averaged weights; the wide ones take
-        # about half an hour on one core
-        _calibrated("mnist-ccat-small", ConfidenceCalibrated(_LINF, _MIXED), "lenet", epochs=14),
-        _calibrated(
-            "mnist-ccat-wide", ConfidenceCalibrated(_LINF, _MIXED), "wide-lenet", epochs=14
-        ),
-        _calibrated(
-            "mnist-ccat-union",
-            CalibratedUnion(
-                (
-                    Part(_LINF, _MIXED),
-                    Part(L2(3.0), replace(_MIXED, rate=1.0)),
-                    Part(L1(18.0), replace(_MIXED, rate=6.0)),
-                    Part(L0(15), replace(_MIXED, rate=250.0)),
-                )
-            ),
-            "wide-lenet",
-            epochs=12,
-        ),
-        # for certificates: within L∞ 0.4, which holds 0.3 as well
-        _certified("mnist-ibp-small", IntervalBound(0.4), "lenet", epochs=40),
-        _certified(
-            "mnist-ibp-wide", IntervalBound(0.4, kappa=0.7), "wide-lenet", epochs=80, rate=2e-3
-        ),
-        _certified(
-            "mnist-ibp-steep", IntervalBound(0.4, kappa=0.7), "steep-lenet", epochs=60, rate=2e-3
-        ),
-        # bounds within L∞ 0.4, and CCAT in what they cannot cover
-        _certified(
-            "mnist-beyond-steep",
-            CalibratedBeyond(
-                IntervalBound(0.4, kappa=0.7),
-                (
-                    Part(L2(3.0), replace(_ACROSS, rate=1.0)),
-                    Part(L1(18.0), replace(_ACROSS, rate=6.0)),
-                    Part(L0(15), replace(_ACROSS, rate=250.0)),
-                    Part(Frame(2), replace(_ACROSS, rate=0.5)),
-                ),
-            ),
-            "steep-lenet",
-            epochs=16,
-            rate=2e-3,
-        ),
+        *BEYOND,
         *_paper_colour("svhn", rate=0.1, attack_rate=0.01, flip=False),
         *_paper_colour("cifar10", rate=0.075, attack_rate=0.005, flip=True),
         *_small_colour("svhn", epochs=20, rate=0.02, augmentation=None),
