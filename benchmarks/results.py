@@ -22,7 +22,7 @@ from typing import Any
 
 from ccat.catalog.zoo import zoo
 from ccat.pipeline.zoo import copy_of_run
-from ccat.runs import Run
+from ccat.runs import Run, RunError
 
 ROOT = Path(__file__).resolve().parent.parent
 STORED, PAGE = ROOT / "docs" / "results", ROOT / "docs" / "RESULTS.md"
@@ -224,7 +224,10 @@ def main() -> None:
     for run in given.store:
         store(run)
     if not given.tables and not given.store:
-        make(given.rows, given.runs, given.examples, given.workers)
+        try:
+            make(given.rows, given.runs, given.examples, given.workers)
+        except RunError as wrong:  # a run of other weights than the zoo's lies there
+            sys.exit(str(wrong))
     PAGE.write_text(filled(PAGE.read_text()))
 
 
