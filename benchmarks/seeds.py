@@ -5,7 +5,8 @@
 
 Each recipe, by default those of the demo, is trained with the seeds 0 to 4, and once more with
 seed 0 and weights that are disturbed by a relative 1e-6 after the first epoch, as another machine
-might round. All are attacked as the demo attacks. What is stored already is not computed again.
+might round. All are attacked as the demo attacks. What is stored already is not computed again, and
+models of the zoo are not trained again.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from typing import NamedTuple
 import torch
 
 from ccat.catalog import RECIPES, select
+from ccat.catalog.zoo import zoo
 from ccat.cli.commands.demo import SHORT
 from ccat.engine import Local
 from ccat.evaluation.evaluate import evaluate
@@ -24,9 +26,11 @@ from ccat.evaluation.results import Evaluation
 from ccat.pipeline.attack import attack
 from ccat.pipeline.collect import collect
 from ccat.pipeline.train import begin, train
+from ccat.pipeline.zoo import copy_of_run
 from ccat.progress import ProgressBar
 from ccat.runs import Run
 from ccat.threats import Condition, parse_threat
+from ccat.training.recipe import Recipe
 
 DISTURBED, EXAMPLES, SHAPE = 1e-6, 200, (1, 28, 28)
 
@@ -57,10 +61,10 @@ def main() -> None:
     variants += [(0, 1 + number) for number in range(options.roundings)]
     units = {
         (name, seed, rounding): Unit(
-            begin(
+            _run(
                 options.out / f"{name}-{seed}{f'r{rounding}' if rounding else ''}",
                 replace(RECIPES[name], seed=seed),
-                "cpu",
+                rounding,
             ),
             rounding,
         )
@@ -101,6 +105,14 @@ def table(found: dict[str, list[Evaluation]], count: int) -> list[str]:
             cells.append(f"{seeds} ({low:.1f}–{high:.1f}){mark}")
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return lines
+
+
+def _run(path: Path, recipe: Recipe, rounding: int) -> Run:
+    """Return the run of a recipe: a copy of the zoo's, if that is it, or one to train."""
+    kept = zoo().get(recipe.name)
+    if kept is not None and not rounding and Run.open(kept).recipe == recipe:
+        return copy_of_run(Run.open(kept), path)
+    return begin(path, recipe, "cpu")
 
 
 def _train(_: None, unit: Unit) -> None:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from truth import seeded
 from ccat import APGD, Frame, Linf, Problem, Windows
 from ccat.attacks.border import random_window
 from ccat.attacks.found import Found
-from ccat.attacks.windows import _border, _Points
+from ccat.attacks.windows import _border, _Others, _Points
 from ccat.objectives import other_class_confidence
 
 SIDE = 8
@@ -130,6 +131,43 @@ def test_a_window_is_a_rectangle_cut_to_the_border() -> None:
     assert reached.equal(border.to(reached))
 
 
+def test_windows_copy_what_others_of_the_class_have_found() -> None:
+    """Windows of one colour, a few, are mostly wrong; an image with the frame shares it."""
+    model = Matching()
+    x = torch.full((20, 1, SIDE, SIDE), 0.5)
+    x[::2, 0] = model.planted.float()
+    y = torch.zeros(20, dtype=torch.int64)
+    one = Problem.of(model, x, y, Frame(1), other_class_confidence)
+    alone, crossed = (
+        Windows(((1, 1), (1, 20)), 1, crossed=share)(one, seeded()).value.exp()[1::2].median()
+        for share in (0.0, 1.0)
+    )
+    assert alone < 0.75
+    assert crossed > 0.85
+
+
+def test_windows_copy_from_their_own_class_alone() -> None:
+    one = problem(Decoy(), count=4)
+    one.evaluate(torch.zeros_like(one.x))
+    points = _Points.at_the_image(one, 2)
+    target = points.target
+    assert target is not None
+    delta = torch.arange(8.0)[:, None, None, None].expand(8, 1, SIDE, SIDE) / 20 - 0.5
+    points = replace(points, found=Found(delta, points.found.value))
+    luck = torch.rand(500, 2, generator=seeded())
+    at = torch.arange(500) % 8
+    colour = torch.full((500, 1, 1, 1), 9.0)
+    seen = _Others.of(points, 0.5).instead_of(colour, at, luck)[:, 0, 0, 0]
+    assert (seen == 9).float().mean().item() == pytest.approx(0.5, abs=0.1)
+    donor = (seen * 20).round().long()
+    copied = seen != 9
+    assert target[donor[copied]].equal(target[at[copied]])
+    for number in (1, 2):
+        mine = torch.arange(8)[target == number].tolist()
+        assert set(donor[copied & (target[at] == number)].tolist()) == set(mine)
+    assert _Others.of(points, 0.0).instead_of(colour, at, luck) is colour
+
+
 def test_enough_ends_a_search_early() -> None:
     counts = []
     for tau in (0.85, 1.0):
@@ -153,6 +191,8 @@ def test_what_it_needs_is_said() -> None:
         lambda: Windows(((2, 3), (3, 3))),
         lambda: Windows(iterations=0),
         lambda: Windows(smooth=-1.0),
+        lambda: Windows(crossed=1.5),
+        lambda: Windows(climbing=0),
     ]
     for make in wrong:
         with pytest.raises(ValueError, match="Windows: "):

@@ -1,5 +1,7 @@
 """Frames for every class: random windows towards each, of which ever fewer go on, and climb.
 
+What makes one image a 3 often makes others a 3: windows copy from frames of other images, too.
+
 Shapes: n examples with K points each; delta (n·K, C, H, W), value and target (n·K,), ordered by
 example; owner, the example of each.
 """
@@ -32,13 +34,17 @@ class Windows(Attack):
 
     Each of `rounds` is how many points of every example go on, and how many windows each of them
     tries, ever smaller ones. The points of the first round begin at the image and aim at the
-    likeliest classes in turn. Those that go on climb for `iterations` after each round, at first
-    with gradients smoothed by `smooth`. It is made for Frame.
+    likeliest classes in turn. From the second round on the share `crossed` of the windows is copied
+    from points that aim at the same class, of any example, as they were before the round; others
+    have one colour. At most `climbing` points climb for `iterations` after a round, at first with
+    gradients smoothed by `smooth`. It is made for Frame.
     """
 
-    rounds: Rounds = ((9, 140), (4, 200), (2, 400), (1, 800))
+    rounds: Rounds = ((18, 60), (18, 80), (9, 200), (5, 300), (3, 500), (1, 600))
     iterations: int = 50
     smooth: float = 0.1
+    crossed: float = 0.8
+    climbing: int = 9
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rounds", tuple((int(n), int(t)) for n, t in self.rounds))
@@ -50,6 +56,8 @@ class Windows(Attack):
             raise ValueError(f"Windows: rounds must be one or more, of ever fewer points: {counts}")
         require_count("Windows: iterations", self.iterations)
         require_number("Windows: smooth", self.smooth, 0, low_too=True)
+        require_number("Windows: crossed", self.crossed, 0, 1, low_too=True, high_too=True)
+        require_count("Windows: points that climb", self.climbing)
 
     def __call__(self, problem: Problem, generator: Generator) -> Found:
         if not self.supports(problem.threat):
@@ -61,6 +69,7 @@ class Windows(Attack):
         border, windows = _border(problem), sum(search for _, search in self.rounds)
         largest = _SIDE * min(border.shape)
         sides = [max(1, round(largest * (1 - n / windows))) for n in range(windows)]
+        crossed = 0.0  # there is nothing to copy in the first round
         for (count, search), after in zip(self.rounds, self._after(), strict=True):
             drawn = _drawn(problem.x, search, count, generator)
             points = points.of_examples(found.value[points.rows] < problem.most)
@@ -68,14 +77,17 @@ class Windows(Attack):
                 break
             drawn = drawn.index_select(1, points.rows).flatten(1, 2)
             here, sides = sides[:search], sides[search:]
-            points = points.moved(partial(_searched, border, here, drawn)).halved(after)
-            points = points.moved(partial(_climbed, self.iterations, self.smooth))
+            others = _Others.of(points, crossed)
+            points = points.moved(partial(_searched, border, here, drawn, others)).halved(after)
+            if after <= self.climbing:
+                points = points.moved(partial(_climbed, self.iterations, self.smooth))
+            crossed = self.crossed
             found = improve_rows(found, points.rows, points.halved(1).scored())
         return found
 
     def cost(self, shape: tuple[int, int, int]) -> Counts:
         searches = sum(count * (search + 1) for count, search in self.rounds)
-        climbing = sum(self._after())
+        climbing = sum(count for count in self._after() if count <= self.climbing)
         again = 2 * climbing + len(self.rounds)  # their last points, and their best
         backwards = climbing * self.iterations
         first = 2 + self.rounds[0][0]  # the image, what is likely at it, and for every class
@@ -85,7 +97,7 @@ class Windows(Attack):
         return isinstance(threat, Frame)
 
     def _after(self) -> list[int]:
-        """Return how many points go on after each round, and climb; after the last all do."""
+        """Return how many points go on after each round; after the last all do."""
         return [count for count, _ in (*self.rounds[1:], self.rounds[-1])]
 
 
@@ -160,6 +172,42 @@ class _Points:
         return replace(self, target=target, found=_of(self.found, points))
 
 
+@dataclass(frozen=True)
+class _Others:
+    """The images of points, from which windows are copied: those of one class follow each other.
+
+    Of point i they are `first`[i] to `first`[i] + `count`[i] − 1; `share` of the windows copy.
+    """
+
+    images: Tensor
+    first: Tensor
+    count: Tensor
+    share: float
+
+    @classmethod
+    def of(cls, points: _Points, share: float) -> Self:
+        """Return the points as they are now."""
+        images = points.aim.images(points.found)
+        target = points.target
+        if target is None:  # all are of one kind
+            target = torch.zeros_like(points.found.value, dtype=torch.long)
+        sizes = target.bincount()
+        first = sizes.cumsum(0) - sizes
+        images = images.index_select(0, target.argsort(stable=True))
+        return cls(images, first[target], sizes[target], share)
+
+    def instead_of(self, colour: Tensor, points: Tensor, luck: Tensor) -> Tensor:
+        """Return for some points (M,) an image of their class, or else the colour (M, C, 1, 1).
+
+        `luck` (M, 2) decides which.
+        """
+        if self.share == 0:
+            return colour
+        place = (luck[:, 1] * self.count[points]).long().minimum(self.count[points] - 1)
+        image = self.images.index_select(0, self.first[points] + place)
+        return colour.lerp(image, (luck[:, :1, None, None] < self.share).to(colour))
+
+
 def _of(found: Found, rows: Tensor) -> Found:
     return Found(found.delta.index_select(0, rows), found.value.index_select(0, rows))
 
@@ -175,6 +223,7 @@ def _searched(
     border: Tensor,
     sides: Sequence[int],
     drawn: Tensor,
+    others: _Others,
     problem: Problem,
     found: Found,
     owner: Tensor,
@@ -194,15 +243,16 @@ def _searched(
             part = problem.take(rows)
         luck = drawn[number].index_select(0, rows)
         window = random_window(luck[:, :5], border, side)
-        corner = (luck[:, 5:, None, None] < 0.5).to(part.x) - part.x
+        colour = (luck[:, 7:, None, None] < 0.5).to(part.x)
+        image = others.instead_of(colour, points[rows], luck[:, 5:7])
         now = found.delta.index_select(0, rows)
-        found = improve(found, part.evaluate(now.lerp(corner, window)), rows)
+        found = improve(found, part.evaluate(now.lerp(image - part.x, window)), rows)
     return found.delta
 
 
 def _drawn(x: Tensor, search: int, count: int, generator: Generator) -> Tensor:
-    """Return U(0,1) for each window of `count` points: five and a colour (search, N, K, 5 + C)."""
-    shape = (search, len(x), count, 5 + x.shape[1])
+    """Return U(0,1) for windows of `count` points: seven and a colour (search, N, K, 7 + C)."""
+    shape = (search, len(x), count, 7 + x.shape[1])
     return torch.rand(shape, generator=generator, device=generator.device).to(x)
 
 
