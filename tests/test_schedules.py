@@ -3,7 +3,7 @@ from itertools import pairwise
 
 import pytest
 
-from ccat.training import SCHEDULES, Drops, LinearToZero, PerEpoch, Schedule
+from ccat.training import SCHEDULES, Cyclic, Drops, LinearToZero, PerEpoch, Schedule
 from ccat.training import schedules as room
 
 
@@ -22,6 +22,11 @@ def test_linear_to_zero_falls_with_every_step_and_ends_at_zero() -> None:
     assert [LinearToZero()(done, 4) for done in (0, 0.5, 2, 3.5, 4)] == [1, 0.875, 0.5, 0.125, 0]
 
 
+def test_a_cycle_rises_linearly_and_falls_linearly_to_zero() -> None:
+    found = [Cyclic(0.25)(done, 8) for done in (0, 0.5, 1, 2, 2.5, 5, 8)]
+    assert found == pytest.approx([0, 0.25, 0.5, 1, 11 / 12, 0.5, 0])
+
+
 def test_drops_are_due_at_shares_of_the_epochs() -> None:
     found = [Drops(0.5, 0.75, 0.1)(done, 20) for done in (0, 9.99, 10, 14.99, 15, 20)]
     assert found == pytest.approx([1, 1, 0.1, 0.1, 0.01, 0.01])
@@ -38,6 +43,8 @@ def test_impossible_schedules_are_refused(factor: float) -> None:
     for name in ("first", "second", "factor"):
         with pytest.raises(ValueError, match=f"Drops: {name} must be a number above 0"):
             Drops(**{name: factor})
+    with pytest.raises(ValueError, match="Cyclic: rise must be a number above 0 and below 1"):
+        Cyclic(factor)
 
 
 def test_every_schedule_is_in_the_table_under_its_name() -> None:
@@ -50,8 +57,10 @@ def test_every_schedule_is_in_the_table_under_its_name() -> None:
 
 
 @pytest.mark.parametrize("kind", SCHEDULES.values())
-def test_a_schedule_starts_with_the_whole_rate_and_never_raises_it(kind: type) -> None:
+def test_a_schedule_reaches_the_whole_rate_and_never_raises_it_again(kind: type) -> None:
     schedule: Schedule = kind()
     factors = [schedule(step / 10, 20) for step in range(201)]
-    assert factors[0] == 1
-    assert all(later <= earlier for earlier, later in pairwise(factors))
+    assert max(factors) == pytest.approx(1)
+    falling = factors[factors.index(max(factors)) :]
+    assert kind is Cyclic or falling == factors
+    assert all(later <= earlier for earlier, later in pairwise(falling))

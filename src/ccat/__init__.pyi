@@ -81,6 +81,7 @@ from .training import (
     CalibratedBeyond,
     CalibratedUnion,
     ConfidenceCalibrated,
+    Cyclic,
     Direction,
     Drops,
     IntervalBound,
@@ -198,6 +199,7 @@ __all__ = [  # noqa: RUF022 (grouped by room)
     "IntervalBound",
     "PerEpoch",
     "LinearToZero",
+    "Cyclic",
     "Drops",
     # measuring
     "metrics",

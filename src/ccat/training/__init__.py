@@ -34,7 +34,7 @@ from ccat.training.methods import (
 )
 from ccat.training.recipe import Probe, Recipe
 from ccat.training.registry import METHODS
-from ccat.training.schedules import SCHEDULES, Drops, LinearToZero, PerEpoch, Schedule
+from ccat.training.schedules import SCHEDULES, Cyclic, Drops, LinearToZero, PerEpoch, Schedule
 
 __all__ = [
     "ALONE",
@@ -44,6 +44,7 @@ __all__ = [
     "CalibratedBeyond",
     "CalibratedUnion",
     "ConfidenceCalibrated",
+    "Cyclic",
     "Direction",
     "Drops",
     "Epoch",

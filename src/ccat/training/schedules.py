@@ -48,6 +48,26 @@ class LinearToZero:
 
 
 @dataclass(frozen=True)
+class Cyclic:
+    """One cycle: the rate rises linearly from zero and falls linearly to zero (Smith 2017).
+
+    The slow start lets adversarial training use a rate at which it otherwise stays at chance.
+
+    Attributes:
+        rise: The share of the epochs during which the rate rises.
+    """
+
+    rise: float = 0.2
+
+    def __post_init__(self) -> None:
+        require_number("Cyclic: rise", self.rise, 0, 1)
+
+    def __call__(self, done: float, epochs: int) -> float:
+        share = done / epochs
+        return min(share / self.rise, (1 - share) / (1 - self.rise))
+
+
+@dataclass(frozen=True)
 class Drops:
     """Two drops, as in most published training: the rate is multiplied by `factor` at each.
 
@@ -72,5 +92,5 @@ class Drops:
 
 
 SCHEDULES: dict[str, type] = codec.register(
-    Schedule, {kind.__name__: kind for kind in (PerEpoch, LinearToZero, Drops)}
+    Schedule, {kind.__name__: kind for kind in (PerEpoch, LinearToZero, Cyclic, Drops)}
 )
