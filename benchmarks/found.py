@@ -1,11 +1,13 @@
 """What an accepted error costs, in passes and seconds: our suites and those of other libraries.
 
-    python benchmarks/found.py RUN@Linf:0.3 RUN@L2:3 … [--images 20] [--out docs/found.svg]
+    python benchmarks/found.py [RUN@Linf:0.3 zoo:NAME@L2:3 …] [--images 50] [--out docs/found.svg]
 
-Attacks of one line follow each other on the images that are left; an image rests once it is wrong
-and accepted at the τ of 99 % TPR. “Every target” makes attacks of others look for accepted
-errors (`ccat.EveryTarget`), where as published they are content with any wrong answer. A backward
-counts as two forwards, and seconds are processor time of one thread.
+Without names: a normal, an adversarially trained and a CCAT model of the zoo. Tables are printed,
+and stored in benchmarks/found.json, from which the figure is drawn. Attacks of one line follow each
+other on the images that are left; an image rests once it is wrong and accepted at the τ of 99 %
+TPR. “Every target” makes attacks of others look for accepted errors (`ccat.EveryTarget`), where as
+published they are content with any wrong answer. A backward counts as two forwards, and seconds are
+processor time of one thread.
 
 The pool is what all lines together found. The area is the share of the pool that a line has found,
 averaged over the logarithm of the passes from 100 to 100,000.
@@ -32,6 +34,7 @@ from ccat.attacks.found import Found
 from ccat.attacks.passes import Counts
 from ccat.catalog.paper import paper_rate
 from ccat.catalog.suites import select
+from ccat.catalog.zoo import is_zoo_name, zoo_path
 from ccat.data import counted, split_of
 from ccat.evaluation.metrics import outcome, threshold
 from ccat.memory import keep_freed
@@ -43,6 +46,14 @@ from ccat.runs import Run
 from ccat.threats import Condition, Threat, label, parse_threat
 
 FIRST, LAST = 100, 100_000  # passes between which the area is taken
+STORED = Path(__file__).with_name("found.json")
+MODELS = [
+    "zoo:mnist-normal-small@Linf:0.3",
+    "zoo:mnist-at-small@Linf:0.3",
+    "zoo:mnist-ccat-small@Linf:0.3",
+    "zoo:mnist-at-small@L2:3",
+    "zoo:mnist-ccat-small@L2:3",
+]
 
 
 class Point(NamedTuple):
@@ -153,8 +164,8 @@ def area(points: Sequence[Point], pool: int) -> float:
     return total / math.log(LAST / FIRST)
 
 
-def row(points: Sequence[Point], pool: int) -> dict[str, float | None]:
-    """Return what the table says of one line."""
+def row(points: Sequence[Point], pool: int) -> dict[str, Any]:
+    """Return what the table says of one line, and its curve: passes, seconds, images broken."""
     reached = [one for one in points if int(one.broken.sum()) >= 0.95 * pool]
     last = points[-1]
     return {
@@ -165,10 +176,14 @@ def row(points: Sequence[Point], pool: int) -> dict[str, float | None]:
         "seconds": last.seconds,
         "passes to 95 %": reached[0].passes if reached else None,
         "seconds to 95 %": reached[0].seconds if reached else None,
+        "images": len(last.broken),
+        "curve": [
+            (round(one.passes, 1), round(one.seconds, 4), int(one.broken.sum())) for one in points
+        ],
     }
 
 
-def table(title: str, rows: Mapping[str, Mapping[str, float | None]]) -> str:
+def table(title: str, rows: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the lines of one model as a table in Markdown."""
     head = ("found of pool", "area", "passes", "seconds", "passes to 95 %", "seconds to 95 %")
     text = [f"| {title} | {' | '.join(head)} |", f"|---|{len(head) * '---:|'}"]
@@ -182,55 +197,63 @@ def table(title: str, rows: Mapping[str, Mapping[str, float | None]]) -> str:
     return "\n".join(text)
 
 
-def draw(panels: Mapping[str, Mapping[str, Sequence[Point]]], out: Path) -> None:
+def draw(stored: Mapping[str, Mapping[str, Any]], out: Path) -> None:
     """Draw a panel for each model: accepted errors over passes, a line for each contestant."""
     plt.rcParams.update(RC)
-    wide = min(2, len(panels))
-    high = math.ceil(len(panels) / wide)
-    figure, axes = plt.subplots(high, wide, figsize=(4.2 * wide, 2.9 * high), squeeze=False)
-    for one, (title, of_lines) in zip(axes.flat, panels.items(), strict=False):
-        for number, (name, points) in enumerate(of_lines.items()):
+    wide = min(3, len(stored))
+    high = math.ceil(len(stored) / wide)
+    size = (3.6 * wide, 2.7 * high + 0.9)
+    figure, axes = plt.subplots(high, wide, figsize=size, squeeze=False, sharey=True)
+    for one, (title, of_lines) in zip(axes.flat, stored.items(), strict=False):
+        for number, (name, found) in enumerate(of_lines.items()):
             colour = COLOURS[number // 2 % len(COLOURS)]
             style = "-" if number in (1, 3, 5, 7, 8) else "--"
-            size = len(points[0].broken)
-            at = [max(one.passes, 10) for one in points]
-            share = [100 * int(one.broken.sum()) / size for one in points]
+            at = [max(passes, 10) for passes, *_ in found["curve"]]
+            share = [100 * broken / found["images"] for *_, broken in found["curve"]]
             one.step(at, share, style, where="post", color=colour, label=name)
             one.plot(at[-1], share[-1], "o", markersize=3, color=colour)
-        one.set(xscale="log", xlabel="passes per image", ylabel="accepted errors, %", title=title)
+        one.set(xscale="log", xlabel="passes per image", title=title)
         one.set(ylim=(-3, 103), xlim=(10, 200_000))
-    for spare in list(axes.flat)[len(panels) :]:
+    for row in axes:
+        row[0].set(ylabel="accepted errors, %")
+    for spare in list(axes.flat)[len(stored) :]:
         spare.set_axis_off()
     handles, names = axes.flat[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="lower center", ncol=3, frameon=False)
-    figure.tight_layout(rect=(0, 0.16 if high == 1 else 0.1, 1, 1))
-    figure.savefig(out)
+    figure.tight_layout(rect=(0, 0.8 / size[1], 1, 1))
+    figure.savefig(out, metadata={"Date": None})
+
+
+def opened(name: str) -> Run:
+    """Return a run, or a model of the zoo as one."""
+    return Run.open(zoo_path(name) if is_zoo_name(name) else Path(name))
 
 
 def main() -> None:
     """Attack every run with every line; print tables, store them, and draw them."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("runs", nargs="+", metavar="RUN@THREAT")
-    parser.add_argument("--images", type=int, default=20)
-    parser.add_argument("--out", type=Path, default=Path("found.svg"))
+    parser.add_argument("runs", nargs="*", metavar="RUN@THREAT", default=MODELS)
+    parser.add_argument("--images", type=int, default=50)
+    parser.add_argument("--out", type=Path, default=Path("docs/found.svg"))
+    parser.add_argument("--add", action="store_true", help="keep what is stored of other runs")
     parser.add_argument("--trust", action="store_true", help="import factories that runs name")
     options = parser.parse_args()
     if options.trust:
         extensions.trust_everything()
     torch.set_num_threads(1)
     keep_freed()
-    panels, stored = {}, {}
+    stored = json.loads(STORED.read_text()) if options.add and STORED.exists() else {}
     for given in options.runs:
-        path, _, text = given.partition("@")
-        run, threat = Run.open(Path(path)), parse_threat(text or "Linf:0.3")
+        name, _, text = given.partition("@")
+        run, threat = opened(name), parse_threat(text or "Linf:0.3")
         images = counted(run.recipe.dataset)[: options.images]
         title = f"{run.path.name}, {Condition(threat).title}"
-        panels[title] = followed(run, threat, images)
-        pool = int(torch.stack([one[-1].broken for one in panels[title].values()]).any(0).sum())
-        stored[title] = {name: row(points, max(pool, 1)) for name, points in panels[title].items()}
+        of_lines = followed(run, threat, images)
+        pool = int(torch.stack([one[-1].broken for one in of_lines.values()]).any(0).sum())
+        stored[title] = {name: row(points, max(pool, 1)) for name, points in of_lines.items()}
         print(f"\n{table(title, stored[title])}\n", flush=True)
-        options.out.with_suffix(".json").write_text(json.dumps(stored, indent=1))
-        draw(panels, options.out)
+        STORED.write_text(json.dumps(stored, indent=1) + "\n")
+        draw(stored, options.out)
 
 
 if __name__ == "__main__":

@@ -35,11 +35,26 @@ def test_every_row_is_a_recipe_that_anyone_can_train() -> None:
 def test_a_stored_evaluation_is_of_a_row_and_names_its_weights(file: Path) -> None:
     evaluations = json.loads(file.read_text())["evaluations"]
     assert "ccat attack /" not in file.read_text(), "it is no matter where a run lay"
-    assert file.stem in results.ROWS or file.stem.removesuffix("-paper") in results.PAPER
+    row = file.stem.removesuffix("-paper").removesuffix("-again")
+    assert row in (results.PAPER if file.stem.endswith("-paper") else results.ROWS)
     assert [one["tpr_asked"] for one in evaluations] == [0.99, 0.98, 0.95]
     assert {one["run"] for one in evaluations} == {file.stem}
-    if file.stem in zoo():
-        assert evaluations[0]["weights"] == Run.open(zoo()[file.stem]).weights
+    if row in zoo():
+        assert evaluations[0]["weights"] == Run.open(zoo()[row]).weights
+
+
+def test_what_was_attacked_again_takes_the_place_of_what_was_found_before() -> None:
+    def found(threat: str, value: float) -> dict[str, object]:
+        return {"condition": {"threat": threat, "source": "test"}, "value": value}
+
+    old = {
+        "row": [{"attacks": [found("L2:3", 0.1), found("Frame:2", 0.2)]}],
+        "other": [{"attacks": []}],
+    }
+    new = {"row-again": [{"attacks": [found("Frame:2", 0.3)]}]}
+    renewed = results._renewed(old, new)
+    assert renewed["row"][0]["attacks"] == [found("L2:3", 0.1), found("Frame:2", 0.3)]
+    assert renewed["other"] == old["other"]
 
 
 def test_cells_say_what_was_found_what_is_doubted_and_what_is_possible() -> None:
