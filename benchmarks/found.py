@@ -93,7 +93,11 @@ def lines(shape: tuple[int, ...], threat: Threat) -> Mapping[str, list[Attack]]:
         Foolbox(attacks.LInfFMNAttack(steps=200) if linf else attacks.L2FMNAttack(steps=200)),
         Foolbox(boundary(steps=100), from_pool=True),
     ]
-    aware = [AutoAttack("custom", (("attacks", (one,)),)) for one in ("apgd-ce", "square")]
+    parts = {
+        one: AutoAttack("standard", (("attacks", (one,)),))
+        for one in ("apgd-ce", "apgd-t", "fab-t", "square")
+    }
+    aware = [parts["apgd-ce"], parts["square"]]  # the others aim at classes themselves
     zero = PGD(1000, paper_rate(threat, 30))
     paper = [zero, *10 * [replace(zero, start="random")]]
     found: dict[str, list[Attack]] = {
@@ -103,7 +107,7 @@ def lines(shape: tuple[int, ...], threat: Threat) -> Mapping[str, list[Attack]]:
         for suite in ("demo", "standard")
     }
     return found | {
-        "AutoAttack": [AutoAttack()],
+        "AutoAttack": list(parts.values()),
         "AutoAttack, every target": [EveryTarget(one) for one in aware],
         "foolbox": others,
         "foolbox, every target": [EveryTarget(one) for one in others],

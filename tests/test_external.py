@@ -118,6 +118,21 @@ def test_autoattack_is_made_for_three_norms() -> None:
             AutoAttack()(small(threat), seeded())
 
 
+def test_autoattack_runs_some_attacks_of_a_version_with_its_restarts() -> None:
+    """On its own, "custom" restarts APGD five times, and "standard" does not."""
+    passes = {}
+    model, x = Small(3, 10).float(), images(1).float()
+    about = (model, x, model(x).argmax(1), Linf(1e-6), other_class_confidence)
+    for version in ("standard", "custom"):
+        problem = Problem.of(*about)  # nothing is found, so that no restart is left out
+        AutoAttack(version, (("attacks", ("apgd-ce",)),))(problem, seeded())
+        passes[version] = problem.counts.backwards
+    assert 0 < 4 * passes["standard"] < passes["custom"]
+    unknown = AutoAttack("standard", (("attacks", ("apgd-ce", "apgd")),))
+    with pytest.raises(ValueError, match="AutoAttack standard has no 'apgd', only apgd-ce, apgd-t"):
+        unknown(small(Linf(0.001)), seeded())
+
+
 @pytest.mark.parametrize(
     ("attack", "library"),
     [(Foolbox(None), "foolbox.models.pytorch"), (TARGETED, "pyautoattack")],

@@ -93,9 +93,10 @@ class Foolbox(Attack):
 class AutoAttack(Attack):
     """AutoAttack (Croce & Hein 2020; pyautoattack of PyPI), for Linf, L2 and L1.
 
-    `options` are further arguments as pairs, of AutoAttack's constructor. Its targeted attacks want
-    ten classes; for fewer, name others. Its passes are counted:
-    `AutoAttack("custom", (("attacks", ("apgd-ce", "square")),))`.
+    `options` are further arguments as pairs, of AutoAttack's constructor. With `attacks` only these
+    of a version are run, with its restarts; "custom" has five of APGD and FAB where "standard" has
+    one: `AutoAttack("standard", (("attacks", ("apgd-ce", "square")),))`. Its targeted attacks want
+    ten classes; for fewer, name others. Its passes are counted.
     """
 
     version: str = "standard"
@@ -117,6 +118,9 @@ class AutoAttack(Attack):
         except ImportError as missing:
             raise ValueError(_install(self.name, missing)) from missing
 
+        options = {"seed": 0, **dict(self.options)}
+        some = None if self.version == "custom" else options.pop("attacks", None)
+
         def function(x: Tensor, y: Tensor) -> Tensor:
             attack = Theirs(
                 model,
@@ -124,8 +128,13 @@ class AutoAttack(Attack):
                 eps=problem.threat.epsilon,
                 version=self.version,
                 device=x.device,
-                **{"seed": 0, **dict(self.options)},
+                **options,
             )
+            if some is not None:
+                there = attack.attacks_to_run
+                if unknown := sorted(set(some) - set(there)):
+                    raise ValueError(f"{self.name} has no {unknown[0]!r}, only {', '.join(there)}")
+                attack.attacks_to_run = [one for one in there if one in some]
             found: Tensor = attack.run_standard_evaluation(x, y, batch_size=len(x))[0]
             return found
 
