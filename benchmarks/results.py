@@ -30,6 +30,7 @@ from result_tables import (
     PAGE,
     PAPER,
     PAPER_EXAMPLES,
+    PROVABLE,
     PROVED,
     ROWS,
     STORED,
@@ -77,7 +78,8 @@ def prove(rows: Sequence[str], runs: Path, workers: int) -> None:
     """Bound models of the zoo on all test images that do not choose τ, and store what is proved."""
     for recipe in [row for row in rows if row in CERTIFIED and row in zoo()]:
         copy = copy_of_run(Run.open(zoo()[recipe]), runs / f"{recipe}{PROVED}").path
-        boxes = [part for box in BOXES[:2] for part in ("--threat", box)]
+        names = [name.replace("noise ", "distal:") for name in PROVABLE]
+        boxes = [part for name in names for part in ("--threat", name)]
         _ccat("certify", str(copy), *boxes, f"--workers={workers}")
         store(copy)
 

@@ -88,7 +88,8 @@ def chains(seed: int) -> nn.Module:
         nn.Flatten(), nn.Linear(16, 7), nn.Dropout(), nn.ReLU(), nn.Linear(7, 6), nn.ReLU(),
         nn.Linear(6, 3),
     ]  # fmt: skip
-    model: nn.Module = nn.Sequential(*layers)
+    before = [nn.Hardtanh(0.2, 0.6)] if seed % 3 == 0 else []
+    model: nn.Module = nn.Sequential(*before, *layers)
     return wild(Normalised(model, [0.4], [0.6]) if seed % 2 else model, seed)
 
 
@@ -227,6 +228,18 @@ def test_linear_bounds_are_those_of_the_literal_formula() -> None:
         torch.testing.assert_close(found[0, t, j], expected.detach())
 
 
+def test_linear_bounds_behind_a_curve_are_those_of_what_it_makes_of_pixels() -> None:
+    layers = wild(nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(72, 3)), 5)
+    curve = nn.Hardtanh(0.3, 0.5)
+    x = torch.rand(1, 1, 8, 8, dtype=torch.float64, generator=seeded())
+    box = Interval(x, torch.full_like(x, 0.1))
+    inside = Interval.between(curve(box.lower), curve(box.upper))
+    found = linear_differences(nn.Sequential(curve, *layers).double(), box, EXACT)
+    torch.testing.assert_close(found, linear_differences(layers.double(), inside, EXACT))
+    free = linear_differences(layers.double(), box, EXACT)
+    assert (found < free - 1e-3).any(), "the curve takes something away from the attacker"
+
+
 def test_linear_bounds_certify_where_intervals_do_not() -> None:
     better = []
     for seed in range(8):
@@ -243,6 +256,7 @@ def test_linear_bounds_certify_where_intervals_do_not() -> None:
     [
         (Residual(), "uses the result of relu twice"),
         (nn.Sequential(nn.Flatten(), nn.Tanh()), "_1 of Sequential is neither"),
+        (nn.Sequential(nn.Tanh(), nn.Hardtanh()), r"does not return logits \(N, K\)"),
     ],
 )
 def test_what_has_no_linear_bounds_is_named(model: nn.Module, message: str) -> None:

@@ -14,11 +14,13 @@ from ccat import Images
 from ccat.catalog import zoo as catalog
 from ccat.catalog.zoo import UnknownZooError, zoo, zoo_path
 from ccat.data import calibration_share, counted
+from ccat.engine import one_thread
 from ccat.pipeline.zoo import add_to_zoo
 from ccat.report.zoo import measured
 from ccat.runs import Run, RunError
 
 NAMES = sorted(zoo())
+CONDITION = {"threat": "Linf:0.3", "source": "test", "goal": "error"}
 
 
 @pytest.fixture
@@ -66,6 +68,28 @@ def test_a_model_is_as_good_as_its_card_says(name: str, mnist_test: Images) -> N
         errors = evaluation["rates"]["error"]["value"] * accepted.sum()
         assert (wrong & accepted).sum() == pytest.approx(errors, abs=2)
         assert clf.calibration.images == calibration_share(len(mnist_test))
+
+
+def test_quick_finds_as_much_as_the_card_says(mnist_test: Images) -> None:
+    """The card is of more images and a longer suite; its number lies in the interval of both."""
+    run = Run.open(zoo()["mnist-at-small"])
+    stored = run.evaluation()
+    assert stored is not None
+    attacks = stored["evaluations"][0]["attacks"]
+    (card,) = (one for one in attacks if one["condition"] == CONDITION)
+    images, last = mnist_test[:100], mnist_test[-1000:]
+    with one_thread():
+        result = ccat.evaluate(
+            run.training.model(),
+            images.floats(),
+            images.y,
+            calibration=last,
+            threats=ccat.Linf(0.3),
+            suite="quick",
+        )
+    (found,) = result.to_dict()["evaluations"][0]["attacks"]
+    rate = found["pooled"]["rates"]["robust_error"]
+    assert 0 < rate["low"] <= card["pooled"]["rates"]["robust_error"]["value"] <= rate["high"]
 
 
 def test_models_are_small() -> None:

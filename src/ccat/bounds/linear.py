@@ -4,7 +4,9 @@ Between −l and u a rectifier lies below the line through its ends and above a 
 (CROWN, Zhang et al. 2018; Wong & Kolter 2018). Replacing each rectifier by these lines, from the
 last to the first, turns any weighted sum of later values into one of pixels, whose largest value
 over a box is known. The bounds before every rectifier come from the same procedure, one layer
-after the other, so this takes hundreds of times as long as intervals.
+after the other, so this takes hundreds of times as long as intervals. What a model does to pixels
+before its first affine layer, such as a curve or a normalisation, is bounded by intervals, which
+are exact for single pixels.
 
 Images are bounded one at a time. Shapes: a row of weights `rows` (R, …) for each sum that is
 bounded, the rest of its shape that of the values that are summed.
@@ -28,7 +30,7 @@ def linear_differences(model: nn.Module, x: Interval, how: Arithmetic) -> Tensor
     """Return u (1, K, K) with z_t − z_j ≤ u[:, t, j] over the box of one image.
 
     Args:
-        model: A chain of affine layers and rectifiers, in float64.
+        model: A chain of affine layers and rectifiers behind what it does to pixels, in float64.
         x: The box, (1, C, H, W).
         how: The arithmetic of the model that is bounded.
 
@@ -37,7 +39,9 @@ def linear_differences(model: nn.Module, x: Interval, how: Arithmetic) -> Tensor
     """
     while isinstance(model, Normalised) and type(model) is Normalised:
         x, model = normalised(how, x, model), model.model
-    stages = [_stage(model, graph) for graph in _chain(model)]
+    first, *graphs = _chain(model)
+    x = bound(model, x, how, first)
+    stages = [_stage(model, graph) for graph in graphs]
     bounded: list[_Bounded] = []
     inside = x
     for number, stage in enumerate(stages):
@@ -159,18 +163,19 @@ _chains: WeakKeyDictionary[nn.Module, list[fx.Graph]] = WeakKeyDictionary()
 def _chain(model: nn.Module) -> list[fx.Graph]:
     """Return the stages of a model, as graphs that end before each rectifier; found once.
 
+    The first graph has what comes before the first affine layer or rectifier.
+
     Raises:
-        NoBoundError: If it is no chain of affine layers and rectifiers.
+        NoBoundError: If the rest is no chain of affine layers and rectifiers.
     """
     if model not in _chains:
-        _chains[model] = _stages(model, graph_of(model))
+        _chains[model] = [_graph_with(nodes) for nodes in _stages(model, graph_of(model))]
     return _chains[model]
 
 
-def _stages(model: nn.Module, graph: fx.Graph) -> list[fx.Graph]:
+def _stages(model: nn.Module, graph: fx.Graph) -> list[list[fx.Node]]:
     name = type(model).__name__
-    found: list[fx.Graph] = []
-    now, last = _begun()
+    found: list[list[fx.Node]] = [[]]
     previous: fx.Node | None = None
     for node in graph.nodes:
         if node.op == "get_attr":
@@ -179,26 +184,28 @@ def _stages(model: nn.Module, graph: fx.Graph) -> list[fx.Graph]:
             raise NoBoundError(
                 f"linear bounds need a chain of layers, and {name} uses the result of {node} twice"
             )
-        if node.op == "output":
-            now.output(last)
-            found.append(now)
-        elif node.op != "placeholder":
+        if node.op not in ("placeholder", "output"):
             rule = RULES.get(key_of(model, node))
+            if len(found) == 1 and (rule in AFFINE or rule in RECTIFIERS):
+                found.append([])
             if rule in RECTIFIERS:
-                now.output(last)
-                found.append(now)
-                now, last = _begun()
-            elif rule in AFFINE and node.args[:1] == (previous,):
-                last = now.node_copy(node, lambda _, last=last: last)  # type: ignore[misc]
+                found.append([])
+            elif (len(found) == 1 or rule in AFFINE) and node.args[:1] == (previous,):
+                found[-1].append(node)
             else:
                 raise NoBoundError(
                     f"linear bounds know affine layers and rectifiers in a chain; {node} of {name} "
                     f"is neither"
                 )
         previous = node
-    return found
+    return found if len(found) > 1 else [*found, []]
 
 
-def _begun() -> tuple[fx.Graph, fx.Node]:
+def _graph_with(nodes: list[fx.Node]) -> fx.Graph:
+    """Return the graph of some nodes of a chain."""
     graph = fx.Graph()
-    return graph, graph.placeholder("x")
+    last = graph.placeholder("x")
+    for node in nodes:
+        last = graph.node_copy(node, lambda _, last=last: last)  # type: ignore[misc]
+    graph.output(last)
+    return graph
