@@ -85,8 +85,9 @@ def prove(rows: Sequence[str], runs: Path, workers: int) -> None:
 
 
 def store(run: Path) -> None:
-    """Store what is evaluated of a run where the tables are made from."""
+    """Store what is evaluated of a run where the tables are made from, wherever the run lies."""
     text = _ccat("evaluate", str(run), "--format", "json", quiet=True)
+    text = text.replace(json.dumps(f"{run.parent}/")[1:-1], "runs/")  # sentences name commands
     STORED.mkdir(exist_ok=True)
     (STORED / f"{run.name}.json").write_text(
         json.dumps(json.loads(text), separators=(",", ":")) + "\n"
