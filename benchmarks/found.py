@@ -46,6 +46,7 @@ from ccat.runs import Run
 from ccat.threats import Condition, Threat, label, parse_threat
 
 FIRST, LAST = 100, 100_000  # passes between which the area is taken
+FEW = 5  # errors that a model must have to be drawn
 STORED = Path(__file__).with_name("found.json")
 MODELS = [
     "zoo:mnist-normal-small@Linf:0.3",
@@ -202,8 +203,18 @@ def table(title: str, rows: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def draw(stored: Mapping[str, Mapping[str, Any]], out: Path) -> None:
-    """Draw a panel for each model: accepted errors over passes, a line for each contestant."""
+    """Draw a panel for each model: accepted errors over passes, a line for each contestant.
+
+    Where fewer than FEW errors are known there is nothing to see.
+    """
     plt.rcParams.update(RC)
+    stored = {
+        title: of_lines
+        for title, of_lines in stored.items()
+        if max(one["pool"] for one in of_lines.values()) >= FEW
+    }
+    if not stored:
+        return
     wide = min(3, len(stored))
     high = math.ceil(len(stored) / wide)
     size = (3.6 * wide, 2.7 * high + 0.9)
@@ -218,6 +229,7 @@ def draw(stored: Mapping[str, Mapping[str, Any]], out: Path) -> None:
             one.plot(at[-1], share[-1], "o", markersize=3, color=colour)
         one.set(xscale="log", xlabel="passes per image", title=title)
         one.set(ylim=(-3, 103), xlim=(10, 200_000))
+        one.set_xticks([10, 100, 1000, 10_000, 100_000], ["10", "100", "1,000", "10,000", "10⁵"])
     for row in axes:
         row[0].set(ylabel="accepted errors, %")
     for spare in list(axes.flat)[len(stored) :]:
