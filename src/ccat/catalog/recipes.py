@@ -114,7 +114,7 @@ def _small_colour(
 
 
 def _wide_colour(dataset: str, flip: bool) -> list[Recipe]:
-    """The wide network on colour images, half an hour on one core, at the paper's ε."""
+    """The wide network on colour images, some twenty minutes on one core, at the paper's ε."""
     calibrated = replace(_SMALL_CONF, iterations=8, rate=0.01, start="mixed")
     methods: dict[str, Method] = {
         "at": Adversarial(_SMALL_LINF, _SMALL_STEPS),
