@@ -234,7 +234,7 @@ def test_linear_bounds_behind_a_curve_are_those_of_what_it_makes_of_pixels() -> 
     x = torch.rand(1, 1, 8, 8, dtype=torch.float64, generator=seeded())
     box = Interval(x, torch.full_like(x, 0.1))
     inside = Interval.between(curve(box.lower), curve(box.upper))
-    found = linear_differences(nn.Sequential(curve, *layers).double(), box, EXACT)
+    found = linear_differences(nn.Sequential(curve, *layers.children()).double(), box, EXACT)
     torch.testing.assert_close(found, linear_differences(layers.double(), inside, EXACT))
     free = linear_differences(layers.double(), box, EXACT)
     assert (found < free - 1e-3).any(), "the curve takes something away from the attacker"
