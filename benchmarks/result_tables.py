@@ -153,12 +153,16 @@ def _updated(one: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     def larger(old: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
         return max(old, other, key=lambda each: float(each["rates"]["robust_error"]["value"]))
 
+    # Under the name of a threat stands the worst case over all unseen threats but that one.
+    renewed = {attack["condition"]["threat"] for attack in new["attacks"]}
+    everything = new["unseen"].get("all unseen")
     unseen = {
-        name: larger(one["unseen"].get(name, each), each) for name, each in new["unseen"].items()
+        name: old if everything is None or name in renewed else larger(old, everything)
+        for name, old in one["unseen"].items()
     }
     attacks = list((_found(one) | _found(new)).values())
     worst = larger(one["worst"], new["worst"]) if one["worst"] and new["worst"] else one["worst"]
-    return {**one, "attacks": attacks, "unseen": one["unseen"] | unseen, "worst": worst}
+    return {**one, "attacks": attacks, "unseen": unseen, "worst": worst}
 
 
 def _row(name: str, one: dict[str, Any]) -> list[str]:
@@ -180,7 +184,9 @@ def _beside(recipe: str, one: dict[str, Any]) -> list[str]:
     found, paper = _found(one), PUBLISHED[recipe]
     ours = {key: _percent(_rate(attack)["value"]) for key, attack in found.items()}
     ours |= {"MNIST-C": _corrupted(one), "unseen": _unseen(one)}
-    cells = [f"{ours[key]} / {paper[key]:.1f}" if key in paper else ours[key] for key in _BESIDE]
+    cells = [
+        ours.get(key, "–") + (f" / {paper[key]:.1f}" if key in paper else "") for key in _BESIDE
+    ]
     return [ROWS[recipe], *cells]
 
 

@@ -251,9 +251,30 @@ def test_linear_bounds_certify_where_intervals_do_not() -> None:
     assert np.mean(better) > 0.05
 
 
+class Cut(nn.Module):
+    """Has no gradient."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.detach()
+
+
+class Defaulted(nn.Module):
+    """Takes a number beside the images, which is no layer of the chain."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Sequential(nn.Flatten(), nn.Linear(64, 5), nn.ReLU(), nn.Linear(5, 3))
+
+    def forward(self, x: Tensor, top: float = 1.0) -> Tensor:
+        logits: Tensor = self.net(top - x)
+        return logits
+
+
 @pytest.mark.parametrize(
     ("model", "message"),
     [
+        (Defaulted(), "top is used in a computation"),
+        (nn.Sequential(nn.Flatten(), Cut(), nn.Linear(64, 3)), "detach of Sequential is neither"),
         (Residual(), "uses the result of relu twice"),
         (nn.Sequential(nn.Flatten(), nn.Tanh()), "_1 of Sequential is neither"),
         (nn.Sequential(nn.Tanh(), nn.Hardtanh()), r"does not return logits \(N, K\)"),
@@ -262,6 +283,25 @@ def test_linear_bounds_certify_where_intervals_do_not() -> None:
 def test_what_has_no_linear_bounds_is_named(model: nn.Module, message: str) -> None:
     with pytest.raises(NoBoundError, match=message):
         certify(model.eval(), torch.rand(1, 1, 8, 8), None, Linf(0.3), bounds="linear")
+
+
+def test_an_argument_that_is_not_used_does_not_stand_in_the_way() -> None:
+    class Spare(Defaulted):
+        def forward(self, x: Tensor, top: float = 1.0) -> Tensor:
+            logits: Tensor = self.net(1.0 * x)
+            return logits
+
+    model, (x, y) = wild(Spare(), 1), images(1)
+    with pytest.raises(NoBoundError, match="mul of Spare is neither"):  # 1.0 stands first
+        certify(model, x, y, Linf(0.01), bounds="linear")
+
+    class Plain(Spare):
+        def forward(self, x: Tensor, top: float = 1.0) -> Tensor:
+            logits: Tensor = self.net(x * 1.0)
+            return logits
+
+    tight = certify(wild(Plain(), 1), x, y, Linf(0.01), bounds="linear")
+    assert (tight.score <= certify(wild(Plain(), 1), x, y, Linf(0.01)).score).all()
 
 
 def test_rounding_of_the_model_lies_within_its_bounds() -> None:

@@ -63,19 +63,19 @@ def test_what_was_attacked_again_takes_the_place_of_what_was_found_before() -> N
 
     old = {
         "attacks": [found("L2:3", 0.1), found("Frame:2", 0.2)],
-        "unseen": {"all unseen": rate(0.25), "Frame:2": rate(0.2)},
+        "unseen": {"all unseen": rate(0.25), "L2:3": rate(0.2), "Frame:2": rate(0.1)},
         "worst": rate(0.4),
     }
     new = {
         "attacks": [found("Frame:2", 0.3)],
-        "unseen": {"all unseen": rate(0.3), "Frame:2": rate(0.3)},
+        "unseen": {"all unseen": rate(0.3)},
         "worst": rate(0.3),
     }
     renewed = results._renewed({"row": [old], "other": [old]}, {"row-again": [new]})
     assert renewed["row"] == [
         {
             "attacks": [found("L2:3", 0.1), found("Frame:2", 0.3)],
-            "unseen": {"all unseen": rate(0.3), "Frame:2": rate(0.3)},
+            "unseen": {"all unseen": rate(0.3), "L2:3": rate(0.3), "Frame:2": rate(0.1)},
             "worst": rate(0.4),  # which threat an image falls to, alone or with others
         }
     ]

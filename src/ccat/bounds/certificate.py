@@ -107,8 +107,9 @@ def certify(
             best = _worst(u, labels)
             for n in (best > -torch.inf).nonzero()[:, 0] if bounds == "linear" else ():
                 one = slice(int(n), int(n) + 1)
-                tight = linear_differences(exact, Interval(box.centre[one], box.radius[one]), how)
-                both = torch.fmin(tight, u[one])
+                part = Interval(box.centre[one], box.radius[one])
+                both = torch.fmin(linear_differences(exact, part, how), u[one])
+                _require_within(twin, part, both)
                 best[one] = _worst(both, None if labels is None else labels[one])
             wrong.append(best.cpu() > -torch.inf)
             score.append(best.cpu().clamp(0, 1))

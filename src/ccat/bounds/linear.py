@@ -178,25 +178,32 @@ def _stages(model: nn.Module, graph: fx.Graph) -> list[list[fx.Node]]:
     found: list[list[fx.Node]] = [[]]
     previous: fx.Node | None = None
     for node in graph.nodes:
-        if node.op == "get_attr":
+        second = node.op == "placeholder" and previous is not None
+        if second and not node.users:
+            continue
+        if second or node.op == "get_attr":
             raise NoBoundError(f"linear bounds of {name}: {node.target} is used in a computation")
         if len(node.users) > 1:
             raise NoBoundError(
                 f"linear bounds need a chain of layers, and {name} uses the result of {node} twice"
             )
+        chained = node.all_input_nodes == [previous]
         if node.op not in ("placeholder", "output"):
             rule = RULES.get(key_of(model, node))
-            if len(found) == 1 and (rule in AFFINE or rule in RECTIFIERS):
+            affine = rule in AFFINE and node.target != "detach"  # which has no gradient
+            if len(found) == 1 and (affine or rule in RECTIFIERS):
                 found.append([])
-            if rule in RECTIFIERS:
+            if chained and rule in RECTIFIERS:
                 found.append([])
-            elif (len(found) == 1 or rule in AFFINE) and node.args[:1] == (previous,):
+            elif chained and (affine or len(found) == 1) and node.args[:1] == (previous,):
                 found[-1].append(node)
             else:
                 raise NoBoundError(
                     f"linear bounds know affine layers and rectifiers in a chain; {node} of {name} "
                     f"is neither"
                 )
+        elif node.op == "output" and not chained:
+            raise NoBoundError(f"linear bounds: {name} returns something else than its last layer")
         previous = node
     return found if len(found) > 1 else [*found, []]
 

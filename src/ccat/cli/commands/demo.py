@@ -56,7 +56,7 @@ def run(options: Namespace) -> None:
     ccat, at, normal = (begin(options.out / name, RECIPES[name], "cpu") for name in names)
     _say("Three small classifiers of MNIST are trained, then attacked.")
     if not options.full and not ccat.training.trained:
-        _say(f"This takes about {_estimate(engine.workers)} on {engine.workers} cores.")
+        _say(f"This takes about {_estimate(min(engine.workers, 4))} on {engine.workers} cores.")
     _say(f"1. Training, and attacking {examples} test images of each but CCAT")
     others = (
         Row("adversarial training", at, suite),
