@@ -50,7 +50,7 @@ bench: setup .venv/peers
 	PYTHONPATH=.venv/peers $(BIN)/python benchmarks/attacks.py
 	$(BIN)/python benchmarks/evaluate.py
 	$(BIN)/python benchmarks/startup.py
-	PYTHONPATH=.venv/peers $(BIN)/python benchmarks/found.py
+	PYTHONPATH=.venv/peers $(BIN)/python benchmarks/found.py --add
 
 # Every method, attacked by the suite standard and certified, into runs/, and the tables of docs/RESULTS.md.
 results: setup

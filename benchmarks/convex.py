@@ -1,9 +1,10 @@
-"""The networks of Wong & Kolter 2018, whose weights their authors publish, to attack and certify.
+r"""The networks of Wong & Kolter 2018, whose weights their authors publish, to attack and certify.
 
-PYTHONPATH=benchmarks ccat import runs/convex --model convex:mnist --weights convex-mnist.pth
-PYTHONPATH=benchmarks python benchmarks/found.py runs/convex@Linf:0.1 --add --trust
+    PYTHONPATH=benchmarks ccat import runs/convex-mnist --model convex:mnist --dataset mnist \
+        --weights convex-mnist.pth --seen Linf:0.1
+    PYTHONPATH=benchmarks python benchmarks/found.py runs/convex-mnist@Linf:0.1 --add --trust
 
-The first command also needs --dataset mnist --seen Linf:0.1.
+The weights are in the repository locuslab/convex_adversarial, under the MIT licence.
 """
 
 from torch import nn

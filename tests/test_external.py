@@ -131,6 +131,8 @@ def test_autoattack_runs_some_attacks_of_a_version_with_its_restarts() -> None:
     unknown = AutoAttack("standard", (("attacks", ("apgd-ce", "apgd")),))
     with pytest.raises(ValueError, match="AutoAttack standard has no 'apgd', only apgd-ce, apgd-t"):
         unknown(small(Linf(0.001)), seeded())
+    with pytest.raises(ValueError, match="`attacks` names none"):
+        AutoAttack("standard", (("attacks", ()),))(small(Linf(0.001)), seeded())
 
 
 @pytest.mark.parametrize(

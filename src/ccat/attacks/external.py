@@ -120,6 +120,8 @@ class AutoAttack(Attack):
 
         options = {"seed": 0, **dict(self.options)}
         some = None if self.version == "custom" else options.pop("attacks", None)
+        if some is not None and not some:
+            raise ValueError(f"{self.name}: `attacks` names none; leave it out to run them all")
 
         def function(x: Tensor, y: Tensor) -> Tensor:
             attack = Theirs(

@@ -51,7 +51,7 @@ class LinearToZero:
 class Cyclic:
     """One cycle: the rate rises linearly from zero and falls linearly to zero (Smith 2017).
 
-    The slow start lets adversarial training use a rate at which it otherwise stays at chance.
+    It reaches rates that training could not begin with.
 
     Attributes:
         rise: The share of the epochs during which the rate rises.
